@@ -166,10 +166,15 @@ def build_chain(counts: TraceCounts, plan: ChainPlan, metadata: Mapping[str, Any
     limits = (shares, shares, none + 1) if plan.shares_known else (0 * shares, 0 * shares + 1, none)
     parts: list[Transitions] = [(none.astype(np.intp), layout.states(0), shares, *limits)]
     for column, link in enumerate(counts.links):
-        if bounded:
-            parts.append(_all_transitions(layout, plan, column, link, counts.moments))
-        else:
+        if not bounded:
             parts.append(_seen_transitions(layout, plan, column, link))
+            continue
+        # An unobserved transition has probability 0 by frequency, and an upper bound.
+        taken, to = link.dense(plan.copies(column)), layout.successors(column)
+        table, origin = taken.reshape(to.shape), np.broadcast_to(layout.states(column)[:, None], to.shape)
+        between = column_bounds(plan, column, taken, counts.moments)
+        arrays = (origin, to, estimate(table, plan.estimator), *between, table)
+        parts.append(tuple(part.ravel() for part in arrays))
     last = layout.states(len(plan.columns) - 1)
     ones = np.ones(len(last))
     parts.append((last, last, ones, ones, ones, np.zeros(len(last), np.int64)))
@@ -211,18 +216,6 @@ def column_bounds(plan: ChainPlan, column: int, taken: Counts, moments: Moments 
     visits = np.broadcast_to(taken.sum(axis=2, keepdims=True), taken.shape)
     # Summed counts of several groups are not a binomial sample, but confidence sequences are valid for them.
     return bounds(taken, visits, level, exact=len(taken) == len(plan.groups) and not plan.any_time)
-
-
-def _all_transitions(
-    layout: ChainLayout, plan: ChainPlan, column: int, link: Link, moments: Moments | None
-) -> Transitions:
-    """Return all transitions; an unobserved one has probability 0 by frequency, and an upper bound."""
-    taken = link.dense(plan.copies(column))
-    low, high = column_bounds(plan, column, taken, moments)
-    target = layout.successors(column)
-    source = np.broadcast_to(layout.states(column)[:, None], target.shape)
-    table = taken.reshape(target.shape)
-    return tuple(part.ravel() for part in (source, target, estimate(table, plan.estimator), low, high, table))
 
 
 def _seen_transitions(layout: ChainLayout, plan: ChainPlan, column: int, link: Link) -> Transitions:

@@ -66,10 +66,13 @@ class LastSteps:
     def steps(self, values: NDArray[Any]) -> RecurrentSteps:
         """Return the class of each row, and the states after each step in the order of the steps."""
         shown = self._probe(values)
-        states = {
-            name: _turned(hidden, shown.lengths) if self._layers[name].direction == "reverse" else hidden
-            for name, hidden in shown.states.items()
-        }
+        states, lengths = dict(shown.states), shown.lengths[:, None]
+        for name, hidden in shown.states.items():
+            if self._layers[name].direction == "reverse":
+                # Each row's steps from the last to the first.
+                steps = np.arange(hidden.shape[1])
+                place = np.where(steps < lengths, lengths - 1 - steps, steps)
+                states[name] = np.take_along_axis(hidden, place[:, :, None], axis=1)
         return replace(shown, states=states)
 
     def __call__(self, values: NDArray[Any]) -> tuple[Labels, dict[str, Hidden]]:
@@ -78,27 +81,17 @@ class LastSteps:
         layers: list[dict[str, Hidden]] = []
         for part in self.parts(values):
             shown = self.steps(part)
-            last = {name: self._last(name, hidden, shown.lengths) for name, hidden in shown.states.items()}
+            last = dict(shown.layers)
+            for name, hidden in shown.states.items():
+                last[name] = hidden[np.arange(len(hidden)), shown.lengths - 1]
+                if self._layers[name].direction == "bidirectional":
+                    # The backward direction reaches the first word last.
+                    half = hidden.shape[2] // 2
+                    last[name][:, half:] = hidden[:, 0, half:]
             labels.append(shown.labels)
-            layers.append({**shown.layers, **last})
+            layers.append(last)
         joined = {name: np.concatenate([layer[name] for layer in layers]) for name in layers[0]}
         return np.concatenate(labels), joined
-
-    def _last(self, name: str, hidden: Hidden, lengths: NDArray[np.int64]) -> Hidden:
-        last: Hidden = hidden[np.arange(len(hidden)), lengths - 1]
-        if self._layers[name].direction == "bidirectional":
-            # The backward direction reaches the first word last.
-            half = hidden.shape[2] // 2
-            last[:, half:] = hidden[:, 0, half:]
-        return last
-
-
-def _turned(hidden: Hidden, lengths: NDArray[np.int64]) -> Hidden:
-    """Return every row's steps from the last to the first."""
-    steps = np.arange(hidden.shape[1])
-    place = np.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
-    turned: Hidden = np.take_along_axis(hidden, place[:, :, None], axis=1)
-    return turned
 
 
 def probe_of(model: OnnxModel, spec: Spec, names: Sequence[str]) -> Probe | LastSteps:
@@ -189,20 +182,11 @@ def prepare_context(
         assert loaded is not None
         raise ModelError(f"{loaded.name}: a chain needs a network that onnxruntime runs; {loaded.note}")
     tensors = [request.tensor for request in requests if request.tensor is not None]
-    _must_exist(loaded, spec, tensors)
-    probe = probe_of(loaded, spec, tensors)
-    drawn = group_population(case)
-    return ChainContext(spec, probe, drawn, case.groups, case.seed, tuple(requests), left_out=case.left_out)
-
-
-def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
-    """Raise an error with suggestions (layers, tensors, features) for a tensor that does not exist."""
-    recurrent = recurrent_layers(model)
+    recurrent = recurrent_layers(loaded)
     for name in dict.fromkeys(tensors):
-        if name in recurrent:
-            continue
         try:
-            resolve(model, name)
+            if name not in recurrent:
+                resolve(loaded, name)
         except ModelError:
             known = [*(feature.name for feature in spec.features), *recurrent]
             near = get_close_matches(name, known, n=1, cutoff=0.75)
@@ -212,6 +196,9 @@ def _must_exist(model: OnnxModel, spec: Spec, tensors: Sequence[str]) -> None:
                 # `resolve` lists only the other layers, and often there are none.
                 raise ChainError(f'unknown layer or tensor "{name}"; expected one of {", ".join(recurrent)}') from None
             raise
+    probe = probe_of(loaded, spec, tensors)
+    drawn = group_population(case)
+    return ChainContext(spec, probe, drawn, case.groups, case.seed, tuple(requests), left_out=case.left_out)
 
 
 def fitted(context: ChainContext, *, over_time: bool = False) -> tuple[StateUnit, ...]:

@@ -78,8 +78,16 @@ def heading(chain: Chain) -> str:
         parts.append(_number(metadata["rounds"], "round"))
     if chain.unvisited:
         parts.append(f"{_number(len(chain.unvisited), 'state')} never seen")
-    text = f"Markov chain{f' ({kind})' if kind else ''}: {', '.join(parts)}"
-    return "; ".join(part for part in (text, _fidelity(metadata.get("fidelity")), left_out(chain)) if part)
+    said = [f"Markov chain{f' ({kind})' if kind else ''}: {', '.join(parts)}"]
+    # The error of P(label | group), if it was measured; `metadata` is untrusted.
+    error: Any = metadata.get("fidelity")
+    if phi := measured(error):
+        where = " and ".join(on_one_line(error[key]) for key in ("group", "label") if isinstance(error.get(key), str))
+        said.append(f"fidelity Phi = {phi}, the error of P(label | group){f' for {where}' if where else ''}")
+        steps, visits = measured(error.get("steps")), measured(error.get("visits"))
+        if steps and visits:
+            said.append(f"of P(state after a step) {steps}, of P(ever in a state) {visits}")
+    return "; ".join(part for part in (*said, left_out(chain)) if part)
 
 
 def left_out(chain: Chain) -> str:
@@ -95,17 +103,6 @@ def left_out(chain: Chain) -> str:
 
 def _number(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _fidelity(value: Any) -> str:
-    """Return the error of P(label | group), if it was measured; `metadata` is untrusted."""
-    phi = measured(value)
-    if not phi:
-        return ""
-    where = " and ".join(on_one_line(value[key]) for key in ("group", "label") if isinstance(value.get(key), str))
-    text = f"fidelity Phi = {phi}, the error of P(label | group){f' for {where}' if where else ''}"
-    steps, visits = measured(value.get("steps")), measured(value.get("visits"))
-    return f"{text}; of P(state after a step) {steps}, of P(ever in a state) {visits}" if steps and visits else text
 
 
 def measured(value: Any, decimals: int = 3) -> str:

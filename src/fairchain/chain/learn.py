@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -37,7 +37,7 @@ from fairchain.chain.context import (
 )
 from fairchain.chain.plan import ESTIMATORS, ChainPlan, ColumnKind, Estimator, View
 from fairchain.chain.state_units import StateUnit
-from fairchain.chain.traces import TRACES_PER_CHUNK, Link, PlannedUnits, TraceCounter, TraceCounts
+from fairchain.chain.traces import TRACES_PER_CHUNK, PlannedUnits, TraceCounter, TraceCounts
 from fairchain.errors import ChainError
 from fairchain.executors import AnyWorkers, Workers, open_workers
 from fairchain.messages import unknown
@@ -63,45 +63,6 @@ NO_STATES_OVER_TIME = '{text}: is not a recurrent unit; use it without view = "f
 UNKNOWN_FAMILY_VIEW = 'unknown view "{view}" of a family; expected folded or last'
 
 
-@dataclass(frozen=True)
-class LearningEffort:
-    """The number of rounds, or the largest one with an epsilon; the stopping rule for epsilon; a progress callback."""
-
-    rounds: int | None = None
-    epsilon: float | None = None
-    rule: StoppingRule = "sound"
-    progress: LearningProgress | None = None
-
-    def __post_init__(self) -> None:
-        if self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS:
-            raise ChainError(f"rounds: found {self.rounds}; give at least one and at most {MOST_ROUNDS:,}")
-        if self.rule not in ("sound", "paper"):
-            raise ChainError(unknown("rule", self.rule, ("sound", "paper")))
-        if self.rule == "paper" and self.epsilon is None:
-            raise ChainError('rule: "paper" is a stopping rule for epsilon; give epsilon, or leave the rule out')
-        if self.epsilon is not None and not 0 < self.epsilon < 0.5:
-            raise ChainError(f"epsilon: found {self.epsilon:g}; give a half width between 0 and 0.5")
-
-    def spend(self, count: Callable[[int, int], TraceCounts], plan: ChainPlan) -> tuple[TraceCounts, int]:
-        """Return counts of the needed rounds, and their number; `count` counts rounds from a chunk on."""
-        if self.epsilon is None:
-            wanted = self.rounds or ROUNDS
-            return count(0, wanted), wanted
-        most = self.rounds or MOST_ROUNDS
-        counts = None
-        done, chunk = 0, 0
-        while done < most:
-            batch = min(max(TRACES_PER_CHUNK, done // 4 // TRACES_PER_CHUNK * TRACES_PER_CHUNK), most - done)
-            more = count(chunk, batch)
-            counts = more if counts is None else counts + more
-            done, chunk = done + batch, chunk + -(-batch // TRACES_PER_CHUNK)
-            if self.progress is not None:
-                self.progress(done, None)
-            if enough(counts, plan, self.epsilon, self.rule):
-                return counts, done
-        raise ChainError(EPSILON_NOT_REACHED.format(done=done, epsilon=self.epsilon))
-
-
 def enough(counts: TraceCounts, plan: ChainPlan, epsilon: float, rule: str) -> bool:
     """Return whether every visited state has been visited often enough, by the rule."""
     states = 1 + sum(plan.copies(column) * len(names) for column, names in enumerate(plan.columns) if column)
@@ -118,7 +79,13 @@ def enough(counts: TraceCounts, plan: ChainPlan, epsilon: float, rule: str) -> b
             if np.where(visits > 0, np.maximum(rate - low, high - rate), 0).max() > epsilon:
                 return False
             continue
-        seen, visits = _seen(link, pooled=plan.copies(column) == 1)
+        # The counts of the observed transitions, and the visits of their sources.
+        group, state, following = link.triples()
+        source = state if plan.copies(column) == 1 else group * link.width + state
+        code, place = np.unique(source * link.next_width + following, return_inverse=True)
+        seen = np.bincount(place, link.counts.astype(np.float64))
+        _, at = np.unique(code // link.next_width, return_inverse=True)
+        visits = np.bincount(at, seen)[at]
         if rule == "paper":
             # The largest |1/2 - n_pq/n_p| over all states q is always 1/2.
             if visits.min(initial=needed) < needed:
@@ -133,16 +100,6 @@ def enough(counts: TraceCounts, plan: ChainPlan, epsilon: float, rule: str) -> b
             if np.maximum(rate - low, high - rate).max(initial=0) > epsilon:
                 return False
     return True
-
-
-def _seen(link: Link, *, pooled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the counts of the observed transitions, and the visits of their sources."""
-    group, state, following = link.triples()
-    source = state if pooled else group * link.width + state
-    code, place = np.unique(source * link.next_width + following, return_inverse=True)
-    seen = np.bincount(place, link.counts.astype(np.float64))
-    _, at = np.unique(code // link.next_width, return_inverse=True)
-    return seen, np.bincount(at, seen)[at]
 
 
 def learn_chain(
@@ -199,15 +156,24 @@ def learn_chain(
     >>> len(learned)
     18
     """
-    _check(chain, estimator)
-    effort = LearningEffort(rounds, epsilon, rule, progress)
+    _check(chain, estimator, rounds)
+    if rule not in ("sound", "paper"):
+        raise ChainError(unknown("rule", rule, ("sound", "paper")))
+    if rule == "paper" and epsilon is None:
+        raise ChainError('rule: "paper" is a stopping rule for epsilon; give epsilon, or leave the rule out')
+    if epsilon is not None and not 0 < epsilon < 0.5:
+        raise ChainError(f"epsilon: found {epsilon:g}; give a half width between 0 and 0.5")
     context = prepare_context(model, spec, units, seed, limits)
     over_time = _view(context, view)
     fit = fitted(context, over_time=over_time is not None)
     plan = _plan(context, fit, chain, estimator, over_time, any_time=epsilon is not None)
     with open_workers(workers, executor) as opened:
         counter = TraceCounter(replace(context, apart=chain == "shared"), [(fit, plan)], opened)
-        counts, done = effort.spend(lambda first, rounds: counter.counts(first, rounds)[0], plan)
+        if epsilon is None:
+            done = rounds or ROUNDS
+            counts = counter.counts(0, done)[0]
+        else:
+            counts, done = _counts_within(counter, plan, epsilon, rule, rounds or MOST_ROUNDS, progress)
         metadata = {
             "property": str(context.spec.property),
             **context.metadata,
@@ -241,8 +207,7 @@ def learn_family(
     state after the last step. If all units are of recurrent layers, `view="folded"` gives chains that run through all
     steps.
     """
-    _check(chain, estimator)
-    LearningEffort(rounds)
+    _check(chain, estimator, rounds)
     if view not in ("folded", "last"):
         raise ChainError(UNKNOWN_FAMILY_VIEW.format(view=view))
     if units is None:
@@ -267,11 +232,31 @@ def learn_family(
         return dict(zip(units, _with_fidelity(family, context, planned, rounds, opened), strict=True))
 
 
-def _check(kind: str, estimator: str) -> None:
+def _counts_within(
+    counter: TraceCounter, plan: ChainPlan, epsilon: float, rule: str, most: int, progress: LearningProgress | None
+) -> tuple[TraceCounts, int]:
+    """Return counts of as many rounds as the rule needs for epsilon, and their number."""
+    counts = None
+    done, chunk = 0, 0
+    while done < most:
+        batch = min(max(TRACES_PER_CHUNK, done // 4 // TRACES_PER_CHUNK * TRACES_PER_CHUNK), most - done)
+        more = counter.counts(chunk, batch)[0]
+        counts = more if counts is None else counts + more
+        done, chunk = done + batch, chunk + -(-batch // TRACES_PER_CHUNK)
+        if progress is not None:
+            progress(done, None)
+        if enough(counts, plan, epsilon, rule):
+            return counts, done
+    raise ChainError(EPSILON_NOT_REACHED.format(done=done, epsilon=epsilon))
+
+
+def _check(kind: str, estimator: str, rounds: int | None) -> None:
     if estimator not in ESTIMATORS:
         raise ChainError(unknown("estimator", estimator, ESTIMATORS))
     if kind not in ("product", "shared"):
         raise ChainError(unknown("kind of chain", kind, ("product", "shared")))
+    if rounds is not None and not 1 <= rounds <= MOST_ROUNDS:
+        raise ChainError(f"rounds: found {rounds}; give at least one and at most {MOST_ROUNDS:,}")
 
 
 def _view(context: ChainContext, view: str | None) -> View | None:

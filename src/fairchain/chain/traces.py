@@ -248,10 +248,9 @@ class TraceCounter:
 
     def count_chunk(self, unit: tuple[int, int]) -> tuple[TraceCounts, ...]:
         """Return the counts of one chunk, (its number, its rounds), for each chain."""
-        parts = self.context.inputs(*unit)
+        parts, probe = self.context.inputs(*unit), self.context.probe
         if self.chains[0][1].view is None:
             return _sums(self._columns(group, inputs) for group, inputs in parts)
-        probe = self.context.probe
         assert isinstance(probe, LastSteps)
         return _sums(self._steps(group, probe, part) for group, inputs in parts for part in probe.parts(inputs))
 

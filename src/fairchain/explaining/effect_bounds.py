@@ -65,12 +65,12 @@ def effects(counts: EffectCounts, delta: float) -> tuple[Interval, ...]:
 
 
 def gap_of_pair(counts: EffectCounts, delta: float) -> Interval:
-    """Return the gap of the pair as it is; each bound has a third of delta, and `largest_gap` has the last third."""
+    """Return the gap of the pair; each bound has a third of delta, and `gap_of_all_pairs` has the last third."""
     low, high = mean_bounds(counts.now, SIGNS, delta / 3, delta / 3)
     return Interval(float(counts.now @ SIGNS / counts.rounds), float(low), float(high))
 
 
-def largest_gap(counts: EffectCounts, pair: Interval, delta: float) -> Interval:
+def gap_of_all_pairs(counts: EffectCounts, pair: Interval, delta: float) -> Interval:
     """Return the largest gap over all pairs of groups and outcomes.
 
     The lower bound is that of the pair, which was chosen before these rounds. The upper bound is the largest over all
@@ -144,7 +144,7 @@ def agreement(first: Sequence[float], second: Sequence[float], top: int = RANKED
     both = np.asarray([first, second], float)
     top = min(top, both.shape[1])
     leading = [set(np.argsort(-values, kind="stable")[:top].tolist()) for values in both]
-    return Agreement(_kendall(*both), _correlation(*map(_ranks, both)), top, len(leading[0] & leading[1]))
+    return Agreement(_kendall(*both), _spearman(both), top, len(leading[0] & leading[1]))
 
 
 def _kendall(one: Floats, other: Floats) -> float | None:
@@ -155,14 +155,13 @@ def _kendall(one: Floats, other: Floats) -> float | None:
     return alike / math.sqrt(untied[0] * untied[1]) if all(untied) else None
 
 
-def _ranks(values: Floats) -> Floats:
-    """Return ranks; equal values share their mean rank."""
-    _, place, counts = np.unique(np.round(values, 12), return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return (ends - (counts - 1) / 2)[place]
-
-
-def _correlation(one: Floats, other: Floats) -> float | None:
-    one, other = one - one.mean(), other - other.mean()
+def _spearman(both: Floats) -> float | None:
+    """Return the correlation of ranks, of which equal values share the mean; None if all tie."""
+    centred = []
+    for values in both:
+        _, place, counts = np.unique(np.round(values, 12), return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+        centred.append(ranks - ranks.mean())
+    one, other = centred
     scale = float(np.sqrt((one @ one) * (other @ other)))
     return float(one @ other) / scale if scale else None

@@ -132,10 +132,7 @@ class EffectCounter:
             shift=np.array(shift, np.int64),
             shift_rounds=count if all_groups else 0,
             states=np.concatenate(
-                [
-                    np.empty((0, len(context.groups), len(context.groups)), np.int64),
-                    *(_states(s, target.states) for s, target in zip(states, targets, strict=True)),
-                ]
+                [np.empty((0, groups, groups), np.int64), *map(_states, states, (target.states for target in targets))]
             ),
             joint=np.array(
                 [

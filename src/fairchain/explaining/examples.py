@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fairchain.explaining.context import INPUTS, ComparedPair, EffectContext, shown_as
 from fairchain.explaining.result import Example, Flips
 from fairchain.spec import CategoryFeature, domain_of
+from fairchain.tables import TableRows
 from fairchain.verification.witnesses import unprotected
 
 Values = NDArray[np.floating]
@@ -21,16 +22,14 @@ MOST_SEARCHED_ROWS, MOST_DRAWN = 100_000, 200
 
 def examples(context: EffectContext, pair: ComparedPair) -> tuple[tuple[Example, ...], Flips | None]:
     """Return a few inputs that are decided differently as the two groups, and the counts in each direction."""
-    found = _real(context, pair)
+    found = [] if context.rows is None else _real(context, context.rows, pair)
     drawn, flips = _drawn(context, pair, MOST_EXAMPLES - len(found))
     return (*found, *drawn), flips
 
 
-def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
+def _real(context: EffectContext, rows: TableRows, pair: ComparedPair) -> list[Example]:
     """Return rows of the table that are decided differently as one group and as the other."""
-    if context.rows is None:
-        return []
-    values = context.rows.values[:MOST_SEARCHED_ROWS]
+    values = rows.values[:MOST_SEARCHED_ROWS]
     # A feature with stated frequencies has no values in the table.
     if np.isnan(values).all(axis=0).any():
         return []
@@ -40,7 +39,7 @@ def _real(context: EffectContext, pair: ComparedPair) -> list[Example]:
     inputs = np.stack([one[real] for one in shown]).astype(context.model.dtype)
     labels, flips = _flips(context, pair, inputs)
     return [
-        _example(context, pair, inputs[0, row], labels[:, row], int(context.rows.numbers[real[row]]), 0.0)
+        _example(context, pair, inputs[0, row], labels[:, row], int(rows.numbers[real[row]]), 0.0)
         for row in flips[:MOST_EXAMPLES].tolist()
     ]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairchain.errors import SpecError
 from fairchain.executors import AnyWorkers, open_workers
 from fairchain.explaining.context import PILOT_ADDRESS, ComparedPair, EffectContext, check_explainable, context_of
-from fairchain.explaining.effect_bounds import agreement, effects, gap_of_pair, largest_gap, sensitivities
+from fairchain.explaining.effect_bounds import agreement, effects, gap_of_all_pairs, gap_of_pair, sensitivities
 from fairchain.explaining.effect_counts import PAIR_VALUES, EffectCounter, EffectCounts, Evaluate
 from fairchain.explaining.examples import examples
 from fairchain.explaining.result import Explanation, Influence, LayerTotal
@@ -137,7 +137,17 @@ def explain_case(
     pilot = np.concatenate([inputs.copy() for inputs in context.inputs(PILOT_ADDRESS, context.chunk)])
     targets = targets_of(context, requests, layers, method, pilot, evaluate(pilot)[1] if layers else {})
     counter = EffectCounter(context, pair, targets, evaluate)
-    counts = _count(counter, context.chunk, rounds, workers, progress)
+    # The first rounds are a separate chunk, so that only few rounds intervene on every group.
+    first = min(ALL_GROUPS, context.chunk, rounds)
+    sizes = [first, *_sizes(rounds - first, context.chunk)]
+    chunks = [(number, size, number == 0) for number, size in enumerate(sizes)]
+    counts: EffectCounts | None = None
+    with open_workers(workers) as opened:
+        for part in opened.map(counter.count, chunks, sizes=sizes):
+            counts = part if counts is None else counts + part
+            if progress is not None:
+                progress(counts.rounds, rounds)
+    assert counts is not None
     return _assemble(context, pair, targets, layers, counts, method, start)
 
 
@@ -177,25 +187,6 @@ def _sizes(rounds: int, chunk: int) -> list[int]:
     return [min(chunk, rounds - start) for start in range(0, rounds, chunk)]
 
 
-def _count(
-    counter: EffectCounter, chunk: int, rounds: int, workers: AnyWorkers, progress: Callable[[int, int], None] | None
-) -> EffectCounts:
-    """Count all rounds, chunk by chunk on the workers, and add the counts in the order of the chunks."""
-    # The first rounds are a separate chunk, so that only few rounds intervene on every group.
-    first = min(ALL_GROUPS, chunk, rounds)
-    sizes = [first, *_sizes(rounds - first, chunk)]
-
-    units = [(number, size, number == 0) for number, size in enumerate(sizes)]
-    total: EffectCounts | None = None
-    with open_workers(workers) as opened:
-        for part in opened.map(counter.count, units, sizes=sizes):
-            total = part if total is None else total + part
-            if progress is not None:
-                progress(total.rounds, rounds)
-    assert total is not None
-    return total
-
-
 def _assemble(
     context: EffectContext,
     pair: ComparedPair,
@@ -212,10 +203,17 @@ def _assemble(
     words = word_effects(context, pair, counts.rounds)
     names = [group.name for group in context.groups]
     witnesses, flips = examples(context, pair)
+    notes = [context.model.note] if context.model.note else []
+    if isinstance(spec.population, Table) and spec.population.reading == "sample":
+        notes.append("All numbers are about these rows, not about the population from which they were drawn.")
+    if kind_of(spec) == "ratio":
+        notes.append("The pair is the one with the smallest ratio; gap and effects are differences of probabilities.")
+    if getattr(spec.property, "compare", "groups") != "groups":
+        notes.append("Groups are compared with each other here, not with the overall population.")
     return Explanation(
         pair=Pair(names[pair.more], names[pair.less], spec.model.labels[pair.label]),
         gap=gap,
-        largest=gap if pair.changes else largest_gap(counts, gap, delta),
+        largest=gap if pair.changes else gap_of_all_pairs(counts, gap, delta),
         threshold=spec.property.threshold,
         kind=kind_of(spec),
         inputs=spec.inputs,
@@ -243,7 +241,7 @@ def _assemble(
             f"under {context.population}."
         ),
         scope=scope(context.model.sha256, seed.value, seed.origin),
-        notes=_notes(context),
+        notes=tuple(notes),
     )
 
 
@@ -286,30 +284,12 @@ def _influences(
 def _totals(units: Sequence[Influence], layers: Sequence[HiddenLayer]) -> tuple[LayerTotal, ...]:
     """Return sums over layers, in the order of the network; a sum of bounds holds if all the bounds do."""
     operators = {layer.name: layer.operator for layer in layers}
-    return tuple(
-        LayerTotal(
-            name,
-            operators.get(name, ""),
-            len(part),
-            _sum([unit.effect for unit in part]),
-            _sum([unit.sensitivity for unit in part]),
+    totals = []
+    for name, members in groupby(units, key=lambda unit: unit.layer):
+        measures = [(unit.effect, unit.sensitivity) for unit in members]
+        sums = (
+            Interval(sum(i.estimate for i in each), sum(i.low for i in each), sum(i.high for i in each))
+            for each in zip(*measures, strict=True)
         )
-        for name, members in groupby(units, key=lambda unit: unit.layer)
-        for part in [list(members)]
-    )
-
-
-def _sum(each: Sequence[Interval]) -> Interval:
-    return Interval(sum(i.estimate for i in each), sum(i.low for i in each), sum(i.high for i in each))
-
-
-def _notes(context: EffectContext) -> tuple[str, ...]:
-    """Return further notes for the reader."""
-    spec, notes = context.spec, [context.model.note] if context.model.note else []
-    if isinstance(spec.population, Table) and spec.population.reading == "sample":
-        notes.append("All numbers are about these rows, not about the population from which they were drawn.")
-    if kind_of(spec) == "ratio":
-        notes.append("The pair is the one with the smallest ratio; gap and effects are differences of probabilities.")
-    if getattr(spec.property, "compare", "groups") != "groups":
-        notes.append("Groups are compared with each other here, not with the overall population.")
-    return tuple(notes)
+        totals.append(LayerTotal(name, operators.get(name, ""), len(measures), *sums))
+    return tuple(totals)

@@ -30,7 +30,15 @@ def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tup
     feature = context.spec.text
     if feature is None:
         return ()
-    words = _frequent(context, pair)
+    # The most frequent words of pilot texts that have the outcome as one group and not as the other: a word is its
+    # number, or its lower-case letters if texts are raw.
+    pilot = {group: texts.copy() for group, texts in enumerate(context.inputs(PILOT_ADDRESS, context.chunk))}
+    labels = np.stack([context.model.predict(pilot[group]) for group in (pair.more, pair.less)])
+    counts: Counter[Any] = Counter()
+    for row in pilot[pair.more][pair.values(labels) > 0].tolist():
+        # Each text counts a word once.
+        counts.update(_words_of(row[0]) if feature.raw else {word for word in row if word})
+    words = [word for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_RANKED_WORDS]]
     if not words:
         return ()
     cells = np.zeros((len(words), 3), np.int64)
@@ -57,21 +65,6 @@ def word_effects(context: EffectContext, pair: ComparedPair, rounds: int) -> tup
         if texts.sum()
     ]
     return tuple(sorted(found, key=lambda each: -each.effect.estimate))
-
-
-def _frequent(context: EffectContext, pair: ComparedPair) -> list[Any]:
-    """Return the most frequent words of the texts that have the outcome as one group and not as the other.
-
-    A word is its number, or its lower-case letters if texts are raw.
-    """
-    shown = {group: texts.copy() for group, texts in enumerate(context.inputs(PILOT_ADDRESS, context.chunk))}
-    labels = np.stack([context.model.predict(shown[group]) for group in (pair.more, pair.less)])
-    differ = shown[pair.more][pair.values(labels) > 0]
-    counts: Counter[Any] = Counter()
-    for row in differ.tolist():
-        # Each text counts a word once.
-        counts.update(_words_of(row[0]) if differ.dtype == object else {word for word in row if word})
-    return [word for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_RANKED_WORDS]]
 
 
 def _words_of(text: str) -> set[str]:

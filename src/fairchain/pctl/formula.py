@@ -111,7 +111,8 @@ class Bound:
     value: float
 
     def __str__(self) -> str:
-        return f"{self.sign}{_number(self.value)}"
+        whole = self.value == int(self.value) and self.value < 1e15
+        return f"{self.sign}{int(self.value) if whole else repr(self.value)}"
 
 
 @dataclass(frozen=True)
@@ -258,10 +259,6 @@ def _inside(part: Formula) -> str:
     return f"({part})" if isinstance(part, Joined) else str(part)
 
 
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) and value < 1e15 else repr(value)
-
-
 class Evaluator(ABC, Generic[S, N]):
     """Evaluation of formulas from the inside out; a subclass defines the atoms and the measures."""
 
@@ -272,22 +269,22 @@ class Evaluator(ABC, Generic[S, N]):
 
     def holds(self, formula: Formula) -> S:
         """Evaluate a state formula."""
-        if formula not in self._known:
-            self._known[formula] = self._state(formula)
-        return self._known[formula]
-
-    def _state(self, formula: Formula) -> S:
+        if formula in self._known:
+            return self._known[formula]
         match formula:
             case Truth():
-                return self.truth(formula.value)
+                found = self.truth(formula.value)
             case Label():
-                return self.label(formula.name)
+                found = self.label(formula.name)
             case Not():
-                return self.negated(self.holds(formula.part))
+                found = self.negated(self.holds(formula.part))
             case Joined():
-                return self.joined(formula.sign, [self.holds(part) for part in formula.joined])
-        assert isinstance(formula, Measure)
-        return self.compared(self.measure(formula), formula)
+                found = self.joined(formula.sign, [self.holds(part) for part in formula.joined])
+            case _:
+                assert isinstance(formula, Measure)
+                found = self.compared(self.measure(formula), formula)
+        self._known[formula] = found
+        return found
 
     def measure(self, formula: Measure) -> N:
         """Evaluate the number of a measure, without its bound."""

@@ -184,20 +184,12 @@ class Bounds(Evaluator[Between, Between]):
             kept = better
 
     def _long_run(self, part: Mask) -> Floats:
-        """Return lower bounds of the share of time in `part`, by the closed components and the chance to reach them."""
-        count, number = self.possible.bottom(~self.unseen)
-        inside = number >= 0
-        share = self._share(part, count, number)
-        values = np.zeros(self.rows.size)
-        values[inside] = share[number[inside]]
-        return self._least_likely(~inside, values)
+        """Return lower bounds of the share of time in `part`, by the closed components and the chance to reach them.
 
-    def _share(self, part: Mask, count: int, number: Indices) -> Floats:
-        """Return lower bounds of the share of time in `part` within each closed component.
-
-        For any h, the smallest change of (part + h) in one step, over the states, is a bound; h is improved by
-        iteration. The rounding error of a change is subtracted.
+        Within a component, for any h, the smallest change of (part + h) in one step, over the states, is a bound; h is
+        improved by iteration. The rounding error of a change is subtracted.
         """
+        count, number = self.possible.bottom(~self.unseen)
         inside = np.flatnonzero(number >= 0)
         rows = self.rows.only(number >= 0)
         first = inside[np.unique(number[inside], return_index=True)[1]]
@@ -217,7 +209,9 @@ class Bounds(Evaluator[Between, Between]):
         # No rounding if all of a component is in `part`.
         whole = np.ones(count, bool)
         whole[number[inside[~part[inside]]]] = False
-        return np.where(whole, 1.0, np.clip(share, 0, 1))
+        values = np.zeros(self.rows.size)
+        values[inside] = np.where(whole, 1.0, np.clip(share, 0, 1))[number[inside]]
+        return self._least_likely(number < 0, values)
 
 
 def _rest(values: Floats, *, largest: bool) -> Floats:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -45,16 +44,6 @@ LAST_DIGITS = 16 * 2.0**-53
 SETTLED = 1e-13
 # Up to this many stages are processed one by one.
 MOST_STAGES = 2000
-
-
-class _Bucket(NamedTuple):
-    """Rows with nearly the same number of transitions, as the columns of matrices, padded with empty transitions."""
-
-    places: Indices
-    targets: Indices
-    real: Mask
-    slack: Floats
-    remaining: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +97,11 @@ class IntervalRows:
         return stays
 
     @cached_property
-    def _buckets(self) -> list[_Bucket]:
+    def _buckets(self) -> list[tuple[Indices, Indices, Mask, Floats, Floats]]:
+        """Rows with nearly the same number of transitions, as the columns of matrices, padded with empty transitions.
+
+        (places, targets, whether a transition is real, slack, remaining mass of each row) for each number.
+        """
         states, begins, degrees = np.unique(self.sources, return_index=True, return_counts=True)
         left = 1 - sums(self.sources, self.low, self.size)[states]
         width = np.left_shift(1, np.ceil(np.log2(np.maximum(degrees, 1))).astype(int))
@@ -120,7 +113,7 @@ class IntervalRows:
             real = place < degrees[chosen]
             places = begins[chosen] + np.where(real, place, 0)
             remaining = np.maximum(left[chosen], 0)
-            buckets.append(_Bucket(places, self.targets[places], real, np.where(real, slack[places], 0), remaining))
+            buckets.append((places, self.targets[places], real, np.where(real, slack[places], 0), remaining))
         return buckets
 
     def extremal(self, values: Floats, *, largest: bool) -> Floats:
@@ -197,17 +190,6 @@ def difference(more: Floats, less: Floats, *, largest: bool) -> Floats:
     return result
 
 
-def _has_mass_left(sources: Indices, low: Floats, near: Mask) -> Mask:
-    """Return whether the lower bounds of a row's other transitions sum to less than 1, exactly if near 1."""
-    left = np.ones(len(low), bool)
-    states = np.unique(sources[near])
-    for begin, end in zip(*(np.searchsorted(sources, states, side) for side in ("left", "right")), strict=True):
-        row = [Fraction(one) for one in low[begin:end].tolist()]
-        total = sum(row, Fraction(0))
-        left[begin:end] = [total - one < 1 for one in row]
-    return left
-
-
 def _tightened(sources: Indices, low: Floats, high: Floats, size: int) -> tuple[Floats, Floats]:
     """Return bounds that some distribution attains: a transition has at least the mass that the others cannot take."""
     degrees = np.bincount(sources, minlength=size)[sources]
@@ -217,7 +199,13 @@ def _tightened(sources: Indices, low: Floats, high: Floats, size: int) -> tuple[
     noise = 4 * np.finfo(float).eps * degrees
     # Rounding must never make a transition sure or impossible.
     tight_low = np.where(needed > CERTAIN, np.maximum(low, needed - noise), low)
-    possible = _has_mass_left(sources, low, remaining <= noise)
+    # Whether the lower bounds of a row's other transitions sum to less than 1, exactly if near 1.
+    possible = np.ones(len(low), bool)
+    states = np.unique(sources[remaining <= noise])
+    for begin, end in zip(*(np.searchsorted(sources, states, side) for side in ("left", "right")), strict=True):
+        row = [Fraction(one) for one in low[begin:end].tolist()]
+        total = sum(row, Fraction(0))
+        possible[begin:end] = [total - one < 1 for one in row]
     tight_high = np.where(possible, np.minimum(high, np.maximum(remaining, 0) + noise), 0.0)
     tight_high = np.maximum(tight_high, low)
     return np.minimum(tight_low, tight_high), tight_high
@@ -280,10 +268,20 @@ def _iterated(stages: list[IntervalRows], values: Floats, gain: float, *, larges
 
 def _improved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, largest: bool) -> Floats:
     """Return the values of the last policy of policy iteration, from given values."""
+    from scipy.sparse import coo_array
+
     policy = rows.extremal(values, largest=largest)
-    for _ in range(min(MOST_GUESSES, 2 + int(MOST_SOLVED / inside.sum()))):
+    size, place = int(inside.sum()), np.cumsum(inside) - 1
+    for _ in range(min(MOST_GUESSES, 2 + int(MOST_SOLVED / size))):
+        used = policy > 0
+        sources, targets, weights = rows.sources[used], rows.targets[used], policy[used]
+        stays = inside[targets]
+        leaving = sums(sources[~stays], weights[~stays], rows.size)[inside]
+        right = gain + sums(sources[~stays], (weights * values[targets])[~stays], rows.size)[inside]
+        entries = (weights[stays], (place[sources[stays]], place[targets[stays]]))
+        found = values.copy()
         try:
-            found = _solved(rows, inside, values, gain, policy)
+            found[inside] = solve(coo_array(entries, shape=(size, size)).tocsr(), leaving, right)
         except UnsolvedError:
             # If a guess cannot be solved, the earlier result is checked like any other.
             return values
@@ -294,22 +292,6 @@ def _improved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, *, 
             break
         policy = better
     return values
-
-
-def _solved(rows: IntervalRows, inside: Mask, values: Floats, gain: float, weights: Floats) -> Floats:
-    from scipy.sparse import coo_array
-
-    used = weights > 0
-    sources, targets, weights = rows.sources[used], rows.targets[used], weights[used]
-    stays = inside[targets]
-    leaving = sums(sources[~stays], weights[~stays], rows.size)[inside]
-    right = gain + sums(sources[~stays], (weights * values[targets])[~stays], rows.size)[inside]
-    place = np.cumsum(inside) - 1
-    entries = (weights[stays], (place[sources[stays]], place[targets[stays]]))
-    size = int(inside.sum())
-    found = values.copy()
-    found[inside] = solve(coo_array(entries, shape=(size, size)).tocsr(), leaving, right)
-    return found
 
 
 def _margin(rows: IntervalRows, stages: list[IntervalRows], inside: Mask, found: Floats, *, largest: bool) -> Floats:

@@ -41,20 +41,12 @@ from fairchain.pctl.formula import (
 QUERY_OPERATORS = ("P", "S", "R", "T", "X", "F", "G", "U", "W", "true", "false", "gap", "over")
 # Operators of other languages, and those to write instead.
 FOREIGN_OPERATORS = {
-    "&&": '"&"',
-    "||": '"|"',
-    "/\\": '"&"',
-    "\\/": '"|"',
-    "∧": '"&"',
-    "∨": '"|"',
-    "~": '"!"',
-    "¬": '"!"',
-    "->": '"=>"',
-    "→": '"=>"',
-    "<->": '"<=>"',
-    "↔": '"<=>"',
-    "=<": '"<="',
-    "≤": '"<="',
+    **dict.fromkeys(("&&", "/\\", "∧"), '"&"'),
+    **dict.fromkeys(("||", "\\/", "∨"), '"|"'),
+    **dict.fromkeys(("~", "¬"), '"!"'),
+    **dict.fromkeys(("->", "→"), '"=>"'),
+    **dict.fromkeys(("<->", "↔"), '"<=>"'),
+    **dict.fromkeys(("=<", "≤"), '"<="'),
     "≥": '">="',
     "==": '"=" or "<=>"',
     "!=": '"!" before what must not hold',
@@ -62,8 +54,7 @@ FOREIGN_OPERATORS = {
     "□": '"G"',
     "○": '"X"',
     "'": 'labels in double quotes, like "Start"',
-    "“": 'labels in straight double quotes, like "Start"',
-    "”": 'labels in straight double quotes, like "Start"',
+    **dict.fromkeys("“”", 'labels in straight double quotes, like "Start"'),
 }
 
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -89,11 +80,8 @@ WORDS_OF_OTHERS = {
     "implies": "=>",
     "iff": "<=>",
     "next": "X",
-    "finally": "F",
-    "eventually": "F",
-    "future": "F",
-    "globally": "G",
-    "always": "G",
+    **dict.fromkeys(("finally", "eventually", "future"), "F"),
+    **dict.fromkeys(("globally", "always"), "G"),
     "until": "U",
     "LRA": "S",
     "Pr": "P",
@@ -119,19 +107,6 @@ class FormulaToken:
 def fail_query(column: int, message: str) -> NoReturn:
     """Raise a QueryError that points at a column."""
     raise QueryError(f"column {column}: {message}")
-
-
-def tokens_of(text: str) -> list[FormulaToken]:
-    """Return all tokens of a formula, and one for its end."""
-    tokens: list[FormulaToken] = []
-    place = 0
-    while place < len(text):
-        if text[place].isspace():
-            place += 1
-            continue
-        tokens.append(_token(text, place))
-        place += len(tokens[-1].shown)
-    return [*tokens, FormulaToken("end", "", len(text) + 1, "")]
 
 
 def _token(text: str, start: int) -> FormulaToken:
@@ -166,7 +141,15 @@ def parse(text: str) -> Formula:
     """
     if len(text) > MOST_QUERY_CHARACTERS:
         raise QueryError(f"{len(text)} characters are more than {MOST_QUERY_CHARACTERS}; write a shorter query")
-    return _Parser(tokens_of(text)).query()
+    tokens: list[FormulaToken] = []
+    place = 0
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
+        tokens.append(_token(text, place))
+        place += len(tokens[-1].shown)
+    return _Parser([*tokens, FormulaToken("end", "", len(text) + 1, "")]).query()
 
 
 class _Parser:
@@ -215,7 +198,18 @@ class _Parser:
         while self._is(*CONNECTIVES) and not parts[0].is_number:
             signs.append(self._take().kind)
             parts.append(self._single())
-        return _joined(parts, signs)
+        for sign in CONNECTIVES:
+            runs = [[parts[0]]]
+            looser: list[str] = []
+            for found, part in zip(signs, parts[1:], strict=True):
+                if found == sign:
+                    runs[-1].append(part)
+                else:
+                    runs.append([part])
+                    looser.append(found)
+            parts = [run[0] if len(run) == 1 else Joined(sign, tuple(run)) for run in runs]
+            signs = looser
+        return parts[0]
 
     def _single(self, *, may_ask: bool = False) -> Formula:
         """Parse an operand; only a whole query may have `=?`."""
@@ -262,18 +256,15 @@ class _Parser:
         elif token.text == "S":
             formula = LongRun(bound, self._state())
         else:
-            formula = ExpectedSteps(bound, self._target())
+            if not self._is_word("F"):
+                self._unexpected('"F": write R=? [ F phi ] for the expected number of steps until phi,')
+            self._take()
+            if self._is(*BOUND_COMPARISONS, "=", "["):
+                fail_query(self._next.column, "the expected number of steps is until phi holds at all, without a bound")
+            formula = ExpectedSteps(bound, self._state())
         self._depth -= 1
         self._need("]")
         return formula
-
-    def _target(self) -> Formula:
-        if not self._is_word("F"):
-            self._unexpected('"F": write R=? [ F phi ] for the expected number of steps until phi,')
-        self._take()
-        if self._is(*BOUND_COMPARISONS, "=", "["):
-            fail_query(self._next.column, "the expected number of steps is until phi holds at all, without a bound")
-        return self._state()
 
     def _gap(self) -> Formula:
         column = self._take().column
@@ -284,17 +275,13 @@ class _Parser:
         self._need("]")
         if not self._is_word("over"):
             self._unexpected('"over" and the labels of the groups, like over "sex=*",')
-        self._take()
-        groups = [self._group()]
-        while self._is(","):
+        groups: list[str] = []
+        while not groups or self._is(","):
             self._take()
-            groups.append(self._group())
+            if not self._is("label"):
+                self._unexpected('the label of a group in quotes, like "sex=Female" or "sex=*",')
+            groups.append(self._take().text)
         return GapQuery(bound, path, tuple(groups), column)
-
-    def _group(self) -> str:
-        if not self._is("label"):
-            self._unexpected('the label of a group in quotes, like "sex=Female" or "sex=*",')
-        return self._take().text
 
     def _bound(self, name: str, *, may_ask: bool, most: float) -> Bound | None:
         sign = self._next
@@ -398,19 +385,3 @@ class _Parser:
             fail_query(column, f'found "{beginning(word)}", expected {wanted}; {hint}')
         shown = beginning(token.shown) if token.kind in ("label", "word") else f'"{beginning(token.shown)}"'
         fail_query(token.column, f"found {shown}, expected {wanted}")
-
-
-def _joined(parts: list[Formula], signs: list[str]) -> Formula:
-    """Return the tree of parts with operators between them."""
-    for sign in CONNECTIVES:
-        runs = [[parts[0]]]
-        looser: list[str] = []
-        for found, part in zip(signs, parts[1:], strict=True):
-            if found == sign:
-                runs[-1].append(part)
-            else:
-                runs.append([part])
-                looser.append(found)
-        parts = [run[0] if len(run) == 1 else Joined(sign, tuple(run)) for run in runs]
-        signs = looser
-    return parts[0]

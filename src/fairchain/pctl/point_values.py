@@ -27,7 +27,7 @@ from fairchain.pctl.formula import (
     labels_of,
     quoted_label,
 )
-from fairchain.pctl.graph import Floats, Indices, Mask, TransitionGraph
+from fairchain.pctl.graph import Floats, Mask, TransitionGraph
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -219,7 +219,13 @@ class Points(Evaluator[Mask, Floats]):
         """
         count, number = self.graph.bottom()
         inside = number >= 0
-        weight = self._stationary(number)
+        # The visits of each state of a bottom component, relative to the first state of the same component.
+        first = np.zeros(self.graph.size, bool)
+        first[np.flatnonzero(inside)[np.unique(number[inside], return_index=True)[1]]] = True
+        weight, rest = first.astype(float), inside & ~first
+        rows = self.matrix[rest]
+        entering = np.asarray(self.matrix[first][:, rest].sum(axis=0)).ravel()
+        weight[rest] = solve(rows[:, rest], rows[:, first].sum(axis=1), entering, visits=True)
         total = np.bincount(number[inside], weight[inside], minlength=count)
         good = np.bincount(number[inside], (weight * part)[inside], minlength=count)
         missed = np.bincount(number[inside], (weight * ~part)[inside], minlength=count)
@@ -227,15 +233,3 @@ class Points(Evaluator[Mask, Floats]):
         values = np.zeros(self.graph.size)
         values[inside] = share[number[inside]]
         return self._reached(values, ~inside)
-
-    def _stationary(self, number: Indices) -> Floats:
-        """Return the visits of each state of a bottom component, relative to others of the same component."""
-        inside = np.flatnonzero(number >= 0)
-        first = np.zeros(self.graph.size, bool)
-        first[inside[np.unique(number[inside], return_index=True)[1]]] = True
-        weight = first.astype(float)
-        rest = (number >= 0) & ~first
-        rows = self.matrix[rest]
-        entering = np.asarray(self.matrix[first][:, rest].sum(axis=0)).ravel()
-        weight[rest] = solve(rows[:, rest], rows[:, first].sum(axis=1), entering, visits=True)
-        return weight

@@ -122,7 +122,15 @@ class _Body:
                 raise self._lines.error("a state of a DTMC has one action; this is a second, or before any state")
             self._acted = True
         elif text:
-            self._transition(text)
+            if not self._states:
+                raise self._lines.error(f"found {found(text)} before any state; write state 0 first")
+            target, colon, value = text.partition(":")
+            if not colon:
+                raise self._lines.error(f"found {found(text)}; write a transition as 3 : 0.25")
+            number = self._lines.state(target.strip(), self._size)
+            place = len(self._reader.sources) - self._first
+            estimate = self._estimates[place] if place < len(self._estimates) else None
+            self._reader.add(self._states - 1, number, value.strip(), estimate)
 
     def _state(self, text: str) -> None:
         number, _, rest = text.partition(" ")
@@ -155,17 +163,6 @@ class _Body:
                 "correct the note or remove it"
             )
         self._acted, self._estimates, self._first = False, (), len(self._reader.sources)
-
-    def _transition(self, text: str) -> None:
-        if not self._states:
-            raise self._lines.error(f"found {found(text)} before any state; write state 0 first")
-        target, colon, value = text.partition(":")
-        if not colon:
-            raise self._lines.error(f"found {found(text)}; write a transition as 3 : 0.25")
-        number = self._lines.state(target.strip(), self._size)
-        place = len(self._reader.sources) - self._first
-        estimate = self._estimates[place] if place < len(self._estimates) else None
-        self._reader.add(self._states - 1, number, value.strip(), estimate)
 
     def chain(self, *, fix_deadlocks: bool) -> Chain:
         """Return the chain, if the file is complete."""

@@ -73,21 +73,20 @@ class Tunable:
         parts = self._model.inputs.parts(values)
         if len(parts) == 1:
             parts = chunks(len(values), CANDIDATE_ROWS_PER_CALL)
-        calls = [(part, self._fed(values[part])) for part in parts]
+        calls: list[Call] = []
         start = self._start
+        for part in parts:
+            feed = self._model.inputs(values[part])
+            if start is not None:
+                feed[start] = self._before.run(values[part], [start])[0]
+            # A feed may return memory that it reuses.
+            calls.append((part, {name: np.array(feed[name]) for name in feed if name in self._inputs}))
         widths = {fed[start].shape[1:] for _, fed in calls} if start is not None and self._inputs == {start} else set()
         if start is not None and len(widths) == 1 and self._model.tokens is not None:
             # Texts of any length have a row of the same width after pooling.
             rows, pooled = np.concatenate(parts), np.concatenate([fed[start] for _, fed in calls])
             calls = [(rows[part], {start: pooled[part]}) for part in chunks(len(rows), CANDIDATE_ROWS_PER_CALL)]
         return Prepared(len(values), tuple(calls))
-
-    def _fed(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        feed = self._model.inputs(values)
-        if self._start is not None:
-            feed[self._start] = self._before.run(values, [self._start])[0]
-        # A feed may return memory that it reuses.
-        return {name: np.array(feed[name]) for name in feed if name in self._inputs}
 
     def decide(self, prepared: Prepared, weights: Mapping[str, WeightArray]) -> Labels | None:
         """Return the class of each row under these weights; None if one has no class, for example after an overflow."""

@@ -246,7 +246,15 @@ class _ThresholdGraph:
         if len(feed.slots) == 1 and len(feed.slots[0].features) == sum(each.model_input for each in spec.features):
             slot, starts = feed.slots[0], np.cumsum([0, *widths(features)])
             if not all(spec.features[place].model_input for place in protected):
-                self._widen(slot.name, spec, widths(features))
+                # The input gets columns for the protected features too, which only the thresholds read.
+                spans = widths(features)
+                kept = np.flatnonzero(np.repeat([feature.model_input for feature in spec.features], spans))
+                inner = self._renamed(slot.name)
+                first = helper.make_node("Gather", [slot.name, self._constant(kept, np.int64)], [inner], axis=1)
+                self._graph.node.insert(0, first)
+                shape = next(each for each in self._graph.input if each.name == slot.name).type.tensor_type.shape
+                del shape.dim[1:]
+                shape.dim.add().dim_value = sum(spans)
             for place in protected:
                 columns = self._constant(range(starts[place], starts[place + 1]), np.int64)
                 found.append((features[place], self._node("Gather", slot.name, columns, axis=1), slot.dtype))
@@ -266,18 +274,6 @@ class _ThresholdGraph:
             self._graph.input.append(helper.make_tensor_value_info(given, 1, ["N", widths([feature])[0]]))
             found.append((feature, given, np.float32))
         return found
-
-    def _widen(self, tensor: str, spec: Spec, spans: Sequence[int]) -> None:
-        """Give the network's single input columns for the protected features too, which only the thresholds read."""
-        from onnx import helper
-
-        kept = np.flatnonzero(np.repeat([feature.model_input for feature in spec.features], spans))
-        inner = self._renamed(tensor)
-        first = helper.make_node("Gather", [tensor, self._constant(kept, np.int64)], [inner], axis=1)
-        self._graph.node.insert(0, first)
-        given = next(each for each in self._graph.input if each.name == tensor)
-        del given.type.tensor_type.shape.dim[1:]
-        given.type.tensor_type.shape.dim.add().dim_value = sum(spans)
 
     def _inside(self, feature: Feature, column: str, dtype: Any, domain: Domain) -> str:
         """Return (rows, 1): 1 if the feature belongs to the domain, otherwise 0."""
@@ -304,7 +300,14 @@ class _ThresholdGraph:
 
         if isinstance(feature, CategoryFeature) or domain.points:
             points = domain.points or tuple(range(int(domain.low), int(domain.high) + 1))
-            self._must_tell_apart(feature, points)
+            # No other value may have the same network input as a value of the group.
+            if isinstance(feature, CategoryFeature):
+                codes = feature.codes or tuple(range(len(feature.values)))
+                own = {codes[int(point)] for point in points}
+                if any(code in own for place, code in enumerate(codes) if place not in points):
+                    raise self._unreadable(feature)
+            elif not is_plain(feature):
+                raise self._unreadable(feature)
             members = [
                 self._node("Cast", self._node("Equal", number, encoded(point)), to=self._kind) for point in points
             ]
@@ -316,16 +319,6 @@ class _ThresholdGraph:
         one = self._constant(1.0)
         right = right if domain.open_high else self._node("Sub", one, right)
         return self._node("Mul", self._node("Sub", one, left), right)
-
-    def _must_tell_apart(self, feature: Feature, points: Sequence[float]) -> None:
-        """Refuse a group whose values have the same network inputs as other values."""
-        if isinstance(feature, CategoryFeature):
-            codes = feature.codes or tuple(range(len(feature.values)))
-            inside = {codes[int(point)] for point in points}
-            if any(code in inside for place, code in enumerate(codes) if place not in points):
-                raise self._unreadable(feature)
-        elif not is_plain(feature):
-            raise self._unreadable(feature)
 
     def _must_keep_ends(self, feature: Feature, domain: Domain) -> None:
         """Refuse a range whose ends are not visible in the network's inputs, for example ages in steps of ten years."""

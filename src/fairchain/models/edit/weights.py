@@ -138,7 +138,20 @@ class _Draft:
         self._graph: GraphProto = self._network.graph
         self._wanted = wanted
         self._initial = {tensor.name: tensor for tensor in self._graph.initializer}
-        self._lift_constants()
+        for node in list(self._graph.node):
+            # A weight in a Constant node, or behind Identity, counts as an initialiser.
+            value = attribute(node, "value")
+            if node.op_type == "Constant" and value is not None and value.data_type in FLOATS:
+                name = node.output[0]
+                copy = type(value)()
+                copy.CopyFrom(value)
+                copy.name = name
+                self._initial[name] = copy
+                if wanted is None or name in wanted:
+                    self._initial[name] = self._added(copy)
+                    self._graph.node.remove(node)
+            elif node.op_type == "Identity" and node.input[0] in self._initial:
+                self._initial[node.output[0]] = self._initial[node.input[0]]
         self._uses = Counter(name for node in self._graph.node for name in node.input)
         self._uses.update(value.name for value in self._graph.output)
         self._fresh: dict[str, WeightArray] = {}
@@ -177,22 +190,6 @@ class _Draft:
         if name in self._fresh:
             return self._fresh[name].copy()
         return np.array(numpy_helper.to_array(self._initial[name]))
-
-    def _lift_constants(self) -> None:
-        """Treat a weight in a Constant node, or behind Identity, as an initialiser."""
-        for node in list(self._graph.node):
-            value = attribute(node, "value")
-            if node.op_type == "Constant" and value is not None and value.data_type in FLOATS:
-                name = node.output[0]
-                copy = type(value)()
-                copy.CopyFrom(value)
-                copy.name = name
-                self._initial[name] = copy
-                if self._wanted is None or name in self._wanted:
-                    self._initial[name] = self._added(copy)
-                    self._graph.node.remove(node)
-            elif node.op_type == "Identity" and node.input[0] in self._initial:
-                self._initial[node.output[0]] = self._initial[node.input[0]]
 
     def _tensor(self, node: NodeProto, place: int | None) -> TensorProto | None:
         """Return the initialiser at an input of an operator, if it has changeable numbers."""

@@ -60,6 +60,8 @@ def _used(model: OnnxModel, tensor: str, width: int, largest: float) -> NDArray[
     overridable = {each.name for each in graph.input}
     if any(output.name == tensor for output in graph.output):
         return every
+    from onnx.numpy_helper import to_array
+
     used, todo = np.zeros(width, bool), [tensor]
     while todo:
         name = todo.pop()
@@ -67,11 +69,16 @@ def _used(model: OnnxModel, tensor: str, width: int, largest: float) -> NDArray[
             if _in_place(node, largest):
                 todo.append(node.output[0])
                 continue
-            weights = constants.get(node.input[1]) if len(node.input) > 1 and node.input[1] not in overridable else None
-            read = None if weights is None or list(node.input).count(name) > 1 else _rows_read(node, weights, name)
-            if read is None or len(read) != width:
+            # Otherwise it must be a matrix product, which reads the columns whose weights are not all 0.
+            product = node.op_type in ("Gemm", "MatMul") and node.input[0] == name and node.input[1] != name
+            weights = constants.get(node.input[1]) if product and node.input[1] not in overridable else None
+            matrix = np.empty(0) if weights is None else to_array(weights)
+            if matrix.ndim != 2 or matrix.dtype.kind != "f" or name in node.input[2:] or attribute(node, "transA", 0):
                 return every
-            used |= read
+            turned = bool(attribute(node, "transB", 0))
+            if matrix.shape[turned] != width or not np.isfinite(matrix).all():
+                return every
+            used |= (matrix != 0).any(axis=0 if turned else 1)
     return used
 
 
@@ -81,16 +88,3 @@ def _in_place(node: Any, largest: float) -> bool:
         kind = attribute(node, "to", 0)
         return bool(kind == DOUBLE or (kind == SINGLE and largest < MOST_SINGLE))
     return bool(node.op_type == "Identity" or (node.op_type == "Flatten" and attribute(node, "axis", 1) == 1))
-
-
-def _rows_read(node: Any, weights: Any, name: str) -> NDArray[np.bool_] | None:
-    """Return which columns of its first input a matrix product reads; None for another operator."""
-    from onnx.numpy_helper import to_array
-
-    if node.op_type not in ("Gemm", "MatMul") or node.input[0] != name:
-        return None
-    matrix = to_array(weights)
-    if matrix.ndim != 2 or attribute(node, "transA", 0) or matrix.dtype.kind != "f" or not np.isfinite(matrix).all():
-        return None
-    read: NDArray[np.bool_] = (matrix != 0).any(axis=0 if attribute(node, "transB", 0) else 1)
-    return read

@@ -19,7 +19,7 @@ from fairchain.errors import ModelError
 from fairchain.models.base import random_inputs
 from fairchain.models.inspect.activations import resolve
 from fairchain.models.onnx.decision import Labels
-from fairchain.models.onnx.file_checks import Network, attribute
+from fairchain.models.onnx.file_checks import attribute
 from fairchain.models.onnx.padding import RECURRENT
 from fairchain.models.onnx.session import Hidden, OnnxModel, rejoined
 from fairchain.spec import Spec
@@ -173,7 +173,14 @@ class StepProbe:
                 wanted["lengths"] = node.input[LENGTHS]
             if name + CELL in self._recurrent:
                 wanted |= add_gates(network, node, name)
-            wanted |= {f"order{place}": tensor for place, tensor in enumerate(_orders(self.model.network, node))}
+            # Tensors with the order of the rows, the last reordering first: torch sorts sequences by their lengths.
+            at, orders, before = node.input[0], 0, self.model.network
+            while at in before.makers:
+                taken = before.makers[at].input
+                if before.makers[at].op_type == "Gather" and not before.constants.intersection(taken[:2]):
+                    wanted[f"order{orders}"] = taken[1]
+                    orders += 1
+                at = next((name for name in taken if name not in before.constants), "")
             for what, tensor in wanted.items():
                 # A copy, because an input of the network cannot also be an output.
                 copy = network.graph.node.add(op_type="Identity", input=[tensor], output=[f"{name} shown {what}"])
@@ -219,21 +226,6 @@ def _operators(network: ModelProto) -> dict[str, NodeProto]:
     """Return the recurrent operators by their names."""
     found = [node for node in network.graph.node if node.op_type in RECURRENT and not node.domain]
     return {f"{node.op_type.lower()}{number}": node for number, node in enumerate(found, start=1)}
-
-
-def _orders(network: Network, node: NodeProto) -> list[str]:
-    """Return tensors with the order of the rows, if rows were reordered before this operator.
-
-    torch sorts sequences by their lengths. The last reordering is the first of the list.
-    """
-    orders = []
-    at = node.input[0]
-    while at in network.makers:
-        taken = network.makers[at].input
-        if network.makers[at].op_type == "Gather" and not network.constants.intersection(taken[:2]):
-            orders.append(taken[1])
-        at = next((name for name in taken if name not in network.constants), "")
-    return orders
 
 
 def check_cells(where: str, node: NodeProto) -> None:

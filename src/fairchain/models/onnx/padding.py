@@ -7,11 +7,11 @@ analysis is conservative: padding is kept for an operator that is not known to t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, NodeProto
+    from onnx import ModelProto
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 # Kinds of tensors with a step for each word.
@@ -43,7 +43,11 @@ def padding_is_idle(model: ModelProto, inputs: Collection[str], zeros: Collectio
     kinds |= dict.fromkeys(inputs, "steps") | dict.fromkeys(zeros, "masked")
     for node in model.graph.node:
         if node.op_type in RECURRENT:
-            if not _stops_at_the_end(node, kinds):
+            # It must get the lengths of texts, so that it does not read the padding.
+            lengths = node.input[4] if len(node.input) > 4 else ""
+            if not lengths or kinds.get(lengths) in (*TIMED, "size", "blank") or kinds.get(node.input[0]) not in TIMED:
+                return False
+            if any(name and kinds.get(name) != "constant" for name in (*node.input[1:4], *node.input[7:])):
                 return False
             # The last states do not depend on the steps.
             kinds |= dict.fromkeys(node.output[:1], "steps")
@@ -53,14 +57,6 @@ def padding_is_idle(model: ModelProto, inputs: Collection[str], zeros: Collectio
             return False
         kinds |= dict.fromkeys(node.output, kind)
     return kinds.get(output) not in (*TIMED, "size")
-
-
-def _stops_at_the_end(node: NodeProto, kinds: Mapping[str, str]) -> bool:
-    """Return whether a recurrent operator gets the lengths of texts, so that it does not read the padding."""
-    lengths = node.input[4] if len(node.input) > 4 else ""
-    weights = [name for name in (*node.input[1:4], *node.input[7:]) if name]
-    known = bool(lengths) and kinds.get(lengths) not in (*TIMED, "size", "blank")
-    return known and kinds.get(node.input[0]) in TIMED and all(kinds.get(name) == "constant" for name in weights)
 
 
 def _kind_of_output(operator: str, given: list[str]) -> str | None:

@@ -106,9 +106,15 @@ class TextFeed:
         if self.feature.pad == "left":
             ids = shifted(ids, words)
         steps = ids.T if self.time_first else ids
-        fed = {self.name: self._looked_up(steps)}
-        if self.flat:
-            fed[self.name] = fed[self.name].reshape(len(ids), -1)
+        shape = (*steps.shape, *self.table.shape[1:])
+        size = prod(shape)
+        buffer = getattr(self._own, "buffer", None)
+        if buffer is None or len(buffer) < size:
+            buffer = self._own.buffer = np.empty(size, self.table.dtype)
+        found: NDArray[Any] = buffer[:size].reshape(shape)
+        # The ids were checked: "clip" avoids a copy in numpy.
+        np.take(self.table, steps, axis=0, out=found, mode="clip")
+        fed = {self.name: found.reshape(len(ids), -1) if self.flat else found}
         if self.lengths is not None:
             # No framework accepts a sequence of 0 steps: a text without a known word is one step of padding.
             counted = np.maximum(words, 1).astype(TYPES[self.lengths.type])
@@ -136,17 +142,6 @@ class TextFeed:
             order = np.argsort(np.count_nonzero(values, axis=1), kind="stable")
             return [order[part] for part in parts]
         return parts
-
-    def _looked_up(self, steps: WordNumbers) -> NDArray[Any]:
-        shape = (*steps.shape, *self.table.shape[1:])
-        size = prod(shape)
-        buffer = getattr(self._own, "buffer", None)
-        if buffer is None or len(buffer) < size:
-            buffer = self._own.buffer = np.empty(size, self.table.dtype)
-        found: NDArray[Any] = buffer[:size].reshape(shape)
-        # The ids were checked: "clip" avoids a copy in numpy.
-        np.take(self.table, steps, axis=0, out=found, mode="clip")
-        return found
 
 
 def shifted(ids: WordNumbers, words: NDArray[np.intp]) -> WordNumbers:
