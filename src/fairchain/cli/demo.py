@@ -46,6 +46,7 @@ def demo(
     """
     from fairchain.cli.verdict_display import show_verdict
     from fairchain.spec import revise
+    from fairchain.spec.properties import kind_of
     from fairchain.verification import verify
     from fairchain.verification.sampling import REFINE
 
@@ -66,7 +67,12 @@ def demo(
         if not as_json:
             show_verdict(results[title], brief=quiet)
             if results[title].decision.name == "UNFAIR" and report is None and not quiet and name != TEXT_DEMO:
-                _show_reasons(question)
+                from fairchain.cli.audit import show_why
+                from fairchain.explaining import explain
+
+                with progress_of("explain") as progress:
+                    reasons = explain(None, question, progress=progress)
+                show_why(screen, reasons, kind_of(question))
     if output is not None:
         for each in names:
             _copy_example("comments" if each == TEXT_DEMO else each, output)
@@ -83,17 +89,6 @@ def demo(
         start = f"To start from such a spec: fairchain demo {names[-1]} -o my-audit"
         try_it = f"Now try: fairchain verify {output}/{stem}.toml --certificate certificate.json"
         screen.lines([*([] if report else [repair]), try_it if output else start])
-
-
-def _show_reasons(question: Spec) -> None:
-    """Print the units with the largest effects in one line."""
-    from fairchain.cli.audit import show_why
-    from fairchain.explaining import explain
-    from fairchain.spec.properties import kind_of
-
-    with progress_of("explain") as progress:
-        found = explain(None, question, progress=progress)
-    show_why(Screen(), found, kind_of(question))
 
 
 def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:

@@ -20,6 +20,10 @@ DRAWN_ALIKE = (
     "All other features are drawn in the same way for every group, so the whole gap comes from the model's use of "
     "{features}. The effects show which other features make this gap larger or smaller."
 )
+WORDS_CAPTION = (
+    "Words: the decrease of the share of texts with this decision when the word is left out. If the brackets contain "
+    "0, no effect was shown."
+)
 
 
 def why_section(findings: Findings) -> Markup | None:
@@ -45,12 +49,15 @@ def why_section(findings: Findings) -> Markup | None:
     ablated = f"has the same value for all {findings.inputs}" if held else "no longer distinguishes the groups"
     apart = features_drawn_apart(findings.verdict)
     protected = "" if texts else " The protected features define the groups and are not changed."
+    words: list[list[Child]] = [
+        [name(word.word), f"{word.texts:,}", bounded(word.effect)] for word in explanation.words[:MOST_SHOWN_WORDS]
+    ]
     return section(
         "why",
         title,
         el("p", *told, f" Which {'words and units' if texts else 'features'} contribute to this difference?"),
         el("p", DRAWN_ALIKE.format(features=apart)) if apart else None,
-        _words(explanation),
+        html_table(WORDS_CAPTION, ["word", "texts drawn with it", "effect"], words) if words else None,
         el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} {ablated} "
             f"(ablation). {instead}.{protected}") if units else None,
         _effects(units, findings.codes) if units else None,
@@ -114,17 +121,6 @@ def _sensitivities(units: Sequence[Influence]) -> Markup:
         "lines for the intervals; numbers are in explanation.json. It can mislead, because it does not measure the "
         "influence of a unit on the decision; the effects above do.",
     )
-
-
-def _words(explanation: Explanation) -> Markup | None:
-    words: list[list[Child]] = [
-        [name(word.word), f"{word.texts:,}", bounded(word.effect)] for word in explanation.words[:MOST_SHOWN_WORDS]
-    ]
-    caption = (
-        "Words: the decrease of the share of texts with this decision when the word is left out. If the brackets "
-        "contain 0, no effect was shown."
-    )
-    return html_table(caption, ["word", "texts drawn with it", "effect"], words) if words else None
 
 
 def witnesses_section(findings: Findings) -> Markup | None:
