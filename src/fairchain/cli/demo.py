@@ -74,8 +74,18 @@ def demo(
                     reasons = explain(None, question, progress=progress)
                 show_why(screen, reasons, kind_of(question))
     if output is not None:
-        for each in names:
-            _copy_example("comments" if each == TEXT_DEMO else each, output)
+        import shutil
+
+        from fairchain.examples import example_files
+
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+            for path in (file for each in names for file in example_files("comments" if each == TEXT_DEMO else each)):
+                if (output / path.name).exists():
+                    raise FairchainError(f"{output / path.name}: exists already; name another folder with --output")
+                shutil.copyfile(path, output / path.name)
+        except OSError as error:
+            raise FairchainError(f"{output}: cannot be written ({error.strerror})") from None
     stem = TEXT_SPECS[0] if name == TEXT_DEMO else names[-1]
     audited = _audited(stem, report, seed=seed, quiet=quiet, as_json=as_json) if report is not None else None
     if as_json:
@@ -141,18 +151,3 @@ def fetch_first(*, yes: bool, silent: bool) -> None:
             raise FairchainError(NOTHING_FETCHED.format(names=names))
     progress = None if silent else (lambda message: print(message, file=sys.stderr))
     get_all([source.name for source in wanted], progress=progress)
-
-
-def _copy_example(stem: str, folder: Path) -> None:
-    import shutil
-
-    from fairchain.examples import example_files
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in example_files(stem):
-            if (folder / path.name).exists():
-                raise FairchainError(f"{folder / path.name}: exists already; name another folder with --output")
-            shutil.copyfile(path, folder / path.name)
-    except OSError as error:
-        raise FairchainError(f"{folder}: cannot be written ({error.strerror})") from None
