@@ -80,13 +80,26 @@ def annex_explanation(findings: Findings) -> Markup | None:
         for each in explanation.layers
     ]
     headers = ["layer", "units", "sum of effects", "sum of sensitivities"]
-    pair, shown = explanation.pair, _main_units(explanation)
+    pair, units = explanation.pair, explanation.units
+    # The sensitivities of the paper in the order of the network: inputs first, then layers by their number.
+    ranked = sorted(units, key=lambda unit: -unit.sensitivity.estimate)
+    drawn = sorted(ranked[:MOST_BARS], key=lambda u: (u.layer != "inputs", len(u.layer), u.layer, u.place))
+    every = len(drawn) == len(units)
+    title = "Sensitivity of every unit" if every else f"Sensitivity of {len(drawn)} units"
+    which = "All units" if every else f"The {len(drawn)} largest of {len(units):,} units"
+    sensitivities = figure(
+        units_overview(title, f"Largest: {ranked[0].name} with {bounded(ranked[0].sensitivity)}.", drawn),
+        title,
+        f"Sensitivity compares how often a unit's states occur in different groups. {which} on one scale, thin "
+        "lines for the intervals; numbers are in explanation.json. It can mislead, because it does not measure the "
+        "influence of a unit on the decision; the effects above do.",
+    )
     return join(
         el("p", f"Effects and sensitivities are about the gap between {pair.more} and {pair.less}. They are measured "
             f"on {explanation.rounds:,} separate inputs; explanation.json has the gap for these "
             "inputs.", class_="note"),
-        _effects(explanation.units, findings.codes) if len(shown) < len(explanation.units) else None,
-        _sensitivities(explanation.units),
+        _effects(units, findings.codes) if len(_main_units(explanation)) < len(units) else None,
+        sensitivities,
         html_table("Layer by layer", headers, layers) if layers else None,
         el("p", explanation.statement, class_="note"),
     )  # fmt: skip
@@ -104,22 +117,6 @@ def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]
         f"To the right of zero the gap shrinks by this amount, to the left it grows.{more} If a line crosses zero, "
         "no effect was shown. The intervals hold together. Effects overlap, so they do not add up to the gap. They are "
         "effects inside the model, not causes in the world.",
-    )
-
-
-def _sensitivities(units: Sequence[Influence]) -> Markup:
-    """Return the sensitivities of the paper in the order of the network: inputs first, then layers by their number."""
-    ranked = sorted(units, key=lambda unit: -unit.sensitivity.estimate)
-    shown = sorted(ranked[:MOST_BARS], key=lambda u: (u.layer != "inputs", len(u.layer), u.layer, u.place))
-    every = len(shown) == len(units)
-    title = "Sensitivity of every unit" if every else f"Sensitivity of {len(shown)} units"
-    which = "All units" if every else f"The {len(shown)} largest of {len(units):,} units"
-    return figure(
-        units_overview(title, f"Largest: {ranked[0].name} with {bounded(ranked[0].sensitivity)}.", shown),
-        title,
-        f"Sensitivity compares how often a unit's states occur in different groups. {which} on one scale, thin "
-        "lines for the intervals; numbers are in explanation.json. It can mislead, because it does not measure the "
-        "influence of a unit on the decision; the effects above do.",
     )
 
 
