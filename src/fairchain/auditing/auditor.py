@@ -342,8 +342,16 @@ def _run(
 
 def verify_files(run: AuditRun, tell: Tell) -> Files:
     """Verify all questions; the gaps of all pairs follow from the verdict on the worst one."""
+
+    def severity(place: int) -> tuple[int, float]:
+        # How far a question is from being met: by the verdict, then by the gap.
+        verdict = family.verdicts[place]
+        order = ("FAIR", "CONSTANT", "UNDECIDED", "UNFAIR").index(verdict.conclusion)
+        beyond = verdict.gap.estimate - verdict.spec.property.threshold
+        return order, -beyond if verdict.record.kind == "ratio" else beyond
+
     family = _verified(run, run.cases, tell)
-    run.worst = max(range(len(family.verdicts)), key=lambda place: _severity(family.verdicts[place]))
+    run.worst = max(range(len(family.verdicts)), key=severity)
     run.verdict = verdict = family.verdicts[run.worst]
     files = {"verdict.json": to_json(verdict)}
     if len(family.verdicts) > 1:
@@ -373,13 +381,6 @@ def _verified(run: AuditRun, cases: Sequence[Case], tell: Tell) -> FamilyVerdict
     if any(verdict.stopped == "interrupted" for verdict in family.verdicts):
         raise KeyboardInterrupt
     return family
-
-
-def _severity(verdict: Verdict) -> tuple[int, float]:
-    """Return a sort key for how far a question is from being met: by the verdict, UNFAIR last, then by the gap."""
-    order = ("FAIR", "CONSTANT", "UNDECIDED", "UNFAIR").index(verdict.conclusion)
-    beyond = verdict.gap.estimate - verdict.spec.property.threshold
-    return order, -beyond if verdict.record.kind == "ratio" else beyond
 
 
 def repaired_questions_files(run: AuditRun, content: bytes, tell: Tell) -> Files:

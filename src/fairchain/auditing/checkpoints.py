@@ -15,7 +15,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Literal
@@ -158,25 +158,22 @@ class Checkpoints:
             raise AuditError(NOT_AN_AUDIT.format(folder=self.folder))
         if known is None or restart:
             # A network that was repaired for another question must not remain next to this report.
-            self._clear(known.written if known is not None else {})
+            written, ours = known.written if known is not None else {}, []
+            for filename in self._names:
+                path = self.folder / filename
+                if not os.path.lexists(path):
+                    continue
+                content = _plain(path)
+                if content is None or _digest(content) not in written.get(filename, ()):
+                    raise AuditError(FOREIGN_RESULT.format(path=path))
+                ours.append(path)
+            # Only now, so that nothing is removed from a folder that is refused.
+            for path in ours:
+                path.unlink(missing_ok=True)
             return
         self._stages, self._written = known.stages, known.written
         if known.key != self._key:
             raise AuditError(ANOTHER_AUDIT.format(folder=self.folder))
-
-    def _clear(self, written: Mapping[str, Sequence[str]]) -> None:
-        """Remove the files that an audit wrote; before that, raise an error for another file with such a name."""
-        ours = []
-        for filename in self._names:
-            path = self.folder / filename
-            if not os.path.lexists(path):
-                continue
-            content = _plain(path)
-            if content is None or _digest(content) not in written.get(filename, ()):
-                raise AuditError(FOREIGN_RESULT.format(path=path))
-            ours.append(path)
-        for path in ours:
-            path.unlink(missing_ok=True)
 
     def _finished(self, name: str) -> dict[str, bytes] | None:
         """Return the files of a stage, if all of them exist unchanged."""

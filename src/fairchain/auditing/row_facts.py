@@ -15,12 +15,12 @@ from fairchain.errors import ModelError
 from fairchain.models import OnnxModel
 from fairchain.number_format import share
 from fairchain.prepare import Case, group_masks
+from fairchain.repairing.judge import predicted
 from fairchain.repairing.repair_data import LabelledRows
 from fairchain.repairing.thresholds import score_reader
 from fairchain.report.selection_table import GroupFacts, RowFacts, RowsLeftOut
 from fairchain.spec import CategoryFeature, Feature, IntegerFeature, Marginals, RealFeature, Spec, Table, TextFeature
 from fairchain.spec.groups import groups_of
-from fairchain.verification.row_evaluation import ROWS_AT_A_TIME
 
 Mask = NDArray[np.bool_]
 NO_GROUP, NO_VALUE = "in no compared category", "a value is missing"
@@ -97,8 +97,7 @@ def _decisions(case: Case, values: NDArray[Any]) -> NDArray[Any] | None:
     model = case.model
     if not isinstance(model, OnnxModel) or model.drawn:
         return None
-    parts = (values[start : start + ROWS_AT_A_TIME] for start in range(0, len(values), ROWS_AT_A_TIME))
-    return np.concatenate([model.predict(part.astype(model.dtype)) for part in parts])
+    return predicted(model, values)
 
 
 def _scores(case: Case, source: Any) -> NDArray[Any] | None:

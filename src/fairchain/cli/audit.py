@@ -20,7 +20,6 @@ from fairchain.system.interrupts import raising
 if TYPE_CHECKING:
     from fairchain.auditing import Audit, Step
     from fairchain.explaining import Explanation
-    from fairchain.report.findings import Findings
 
 STAGES = {
     "verify": "verifying",
@@ -122,7 +121,16 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
         screen.line(f"Report: {found.report}")
         return
     if verdict.kind != "individual" and findings.groups:
-        _show_groups(screen, findings)
+        # The two groups with the largest gap; the report lists all groups.
+        from fairchain.cli.verdict_display import SCALE, rate_bar
+        from fairchain.statistics import Interval
+
+        both = [each for each in findings.groups if each.name in (verdict.gap.more, verdict.gap.less)]
+        both.sort(key=lambda each: -each.estimate)
+        rates = [[each.name, bounded(each), rate_bar(Interval(each.estimate, each.low, each.high))] for each in both]
+        screen.table(["group", f"P(Y={findings.outcome})", SCALE], rates, optional=(2,))
+        if others := len(findings.groups) - len(both):
+            screen.line((f"and {others} more group{'s' if others > 1 else ''}, in the report", "dim"))
     show_why(screen, findings.explanation, verdict.kind)
     screen.line((verdict.statement, "bold"))
     screen.lines(verdict.notes, "yellow")
@@ -148,19 +156,6 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
         rows = "with more rows, in a new table and another folder"
         steps.append(["decide", rows if findings.verdict.stopped == "rows" else budget])
     screen.table([], [*steps, *(["check", command] for command in found.recheck)])
-
-
-def _show_groups(screen: Screen, findings: Findings) -> None:
-    """Print the two groups with the largest gap; the report lists all groups."""
-    from fairchain.cli.verdict_display import SCALE, rate_bar
-    from fairchain.statistics import Interval
-
-    more, less, outcome = findings.verdict.gap.more, findings.verdict.gap.less, findings.outcome
-    shown = sorted((each for each in findings.groups if each.name in (more, less)), key=lambda each: -each.estimate)
-    rows = [[each.name, bounded(each), rate_bar(Interval(each.estimate, each.low, each.high))] for each in shown]
-    screen.table(["group", f"P(Y={outcome})", SCALE], rows, optional=(2,))
-    if others := len(findings.groups) - len(shown):
-        screen.line((f"and {others} more group{'s' if others > 1 else ''}, in the report", "dim"))
 
 
 def show_why(screen: Screen, explanation: Explanation | None, kind: str) -> None:

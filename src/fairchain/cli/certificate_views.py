@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,9 +13,6 @@ from fairchain.cli import options as shared
 from fairchain.cli.exit_codes import RECHECKED
 from fairchain.cli.options import PATH, write_or_print
 from fairchain.cli.terminal import VERDICT_COLOURS, Screen, StyledText, print_json, progress_of
-
-if TYPE_CHECKING:
-    from fairchain.report.comparison import CertificateComparison
 
 MOST_PRINTED_ROWS = 40
 MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
@@ -75,15 +72,40 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
 
     This command does not verify the certificates; use fairchain recheck for that. Exit code 0, or 2 for bad input.
     """
+    from fairchain.number_format import bounded
     from fairchain.report.comparison import compare as set_side_by_side
     from fairchain.report.comparison import read_claims
+    from fairchain.report.markdown import one_line
 
     found = set_side_by_side(read_claims(first), read_claims(second))
     if as_json:
         print_json(found.to_dict())
-    else:
-        same = first.name == second.name
-        _show(found, str(first) if same else first.name, str(second) if same else second.name)
+        return
+    names = [str(each) if first.name == second.name else each.name for each in (first, second)]
+    screen, both = Screen(), (found.first, found.second)
+    measured = "smallest ratio" if found.first.kind == "ratio" else "largest gap"
+    summary: list[list[StyledText]] = [
+        ["verdict", *((each.word, VERDICT_COLOURS[each.verdict]) for each in both)],
+        [measured if found.first.kind != "individual" else "share that changes", *(bounded(e.gap) for e in both)],
+        ["threshold", *(f"{each.threshold:g}" for each in both)],
+        ["delta", *(f"{each.delta:g}" for each in both)],
+        ["network", *(one_line(each.model_sha256 or "-")[:16] for each in both)],
+    ]
+    screen.table(["", *names], summary)
+    screen.line()
+    rows: list[list[StyledText]] = []
+    for row in found.rows[:MOST_PRINTED_ROWS]:
+        rates = (bounded(rate) if rate else "-" for rate in (row.first, row.second))
+        rows.append([one_line(row.name), one_line(row.outcome), *rates, MOVED[row.moved]])
+    if rows:
+        screen.table(["group", "outcome", *names, ""], rows)
+    if len(found.rows) > MOST_PRINTED_ROWS:
+        screen.line(f"... and {len(found.rows) - MOST_PRINTED_ROWS} more: use --json")
+    screen.line()
+    sentence = found.sentence
+    screen.line((f"{sentence[0].upper()}{sentence[1:]}.", "bold"))
+    if found.promise:
+        screen.line((found.promise, "dim"))
 
 
 @shared.command("Print a model-card section from a certificate.", "card certificate.json -o fairness.md")
@@ -98,33 +120,3 @@ def card(certificate: Path, output: Path | None) -> None:
     from fairchain.report.comparison import read_claims
 
     write_or_print(model_card(read_claims(certificate), source=certificate.name), output)
-
-
-def _show(found: CertificateComparison, first: str, second: str) -> None:
-    from fairchain.number_format import bounded
-    from fairchain.report.markdown import one_line
-
-    screen, both = Screen(), (found.first, found.second)
-    measured = "smallest ratio" if found.first.kind == "ratio" else "largest gap"
-    summary: list[list[StyledText]] = [
-        ["verdict", *((each.word, VERDICT_COLOURS[each.verdict]) for each in both)],
-        [measured if found.first.kind != "individual" else "share that changes", *(bounded(e.gap) for e in both)],
-        ["threshold", *(f"{each.threshold:g}" for each in both)],
-        ["delta", *(f"{each.delta:g}" for each in both)],
-        ["network", *(one_line(each.model_sha256 or "-")[:16] for each in both)],
-    ]
-    screen.table(["", first, second], summary)
-    screen.line()
-    rows: list[list[StyledText]] = []
-    for row in found.rows[:MOST_PRINTED_ROWS]:
-        rates = (bounded(rate) if rate else "-" for rate in (row.first, row.second))
-        rows.append([one_line(row.name), one_line(row.outcome), *rates, MOVED[row.moved]])
-    if rows:
-        screen.table(["group", "outcome", first, second, ""], rows)
-    if len(found.rows) > MOST_PRINTED_ROWS:
-        screen.line(f"... and {len(found.rows) - MOST_PRINTED_ROWS} more: use --json")
-    screen.line()
-    sentence = found.sentence
-    screen.line((f"{sentence[0].upper()}{sentence[1:]}.", "bold"))
-    if found.promise:
-        screen.line((found.promise, "dim"))

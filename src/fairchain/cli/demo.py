@@ -46,6 +46,7 @@ def demo(
     """
     from fairchain.cli.verdict_display import show_verdict
     from fairchain.spec import revise
+    from fairchain.spec.properties import kind_of
     from fairchain.verification import verify
     from fairchain.verification.sampling import REFINE
 
@@ -66,10 +67,25 @@ def demo(
         if not as_json:
             show_verdict(results[title], brief=quiet)
             if results[title].decision.name == "UNFAIR" and report is None and not quiet and name != TEXT_DEMO:
-                _show_reasons(question)
+                from fairchain.cli.audit import show_why
+                from fairchain.explaining import explain
+
+                with progress_of("explain") as progress:
+                    reasons = explain(None, question, progress=progress)
+                show_why(screen, reasons, kind_of(question))
     if output is not None:
-        for each in names:
-            _copy_example("comments" if each == TEXT_DEMO else each, output)
+        import shutil
+
+        from fairchain.examples import example_files
+
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+            for path in (file for each in names for file in example_files("comments" if each == TEXT_DEMO else each)):
+                if (output / path.name).exists():
+                    raise FairchainError(f"{output / path.name}: exists already; name another folder with --output")
+                shutil.copyfile(path, output / path.name)
+        except OSError as error:
+            raise FairchainError(f"{output}: cannot be written ({error.strerror})") from None
     stem = TEXT_SPECS[0] if name == TEXT_DEMO else names[-1]
     audited = _audited(stem, report, seed=seed, quiet=quiet, as_json=as_json) if report is not None else None
     if as_json:
@@ -83,17 +99,6 @@ def demo(
         start = f"To start from such a spec: fairchain demo {names[-1]} -o my-audit"
         try_it = f"Now try: fairchain verify {output}/{stem}.toml --certificate certificate.json"
         screen.lines([*([] if report else [repair]), try_it if output else start])
-
-
-def _show_reasons(question: Spec) -> None:
-    """Print the units with the largest effects in one line."""
-    from fairchain.cli.audit import show_why
-    from fairchain.explaining import explain
-    from fairchain.spec.properties import kind_of
-
-    with progress_of("explain") as progress:
-        found = explain(None, question, progress=progress)
-    show_why(Screen(), found, kind_of(question))
 
 
 def _audited(stem: str, folder: Path, *, seed: int | None, quiet: bool, as_json: bool) -> Audit:
@@ -146,18 +151,3 @@ def fetch_first(*, yes: bool, silent: bool) -> None:
             raise FairchainError(NOTHING_FETCHED.format(names=names))
     progress = None if silent else (lambda message: print(message, file=sys.stderr))
     get_all([source.name for source in wanted], progress=progress)
-
-
-def _copy_example(stem: str, folder: Path) -> None:
-    import shutil
-
-    from fairchain.examples import example_files
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in example_files(stem):
-            if (folder / path.name).exists():
-                raise FairchainError(f"{folder / path.name}: exists already; name another folder with --output")
-            shutil.copyfile(path, folder / path.name)
-    except OSError as error:
-        raise FairchainError(f"{folder}: cannot be written ({error.strerror})") from None

@@ -14,7 +14,7 @@ from fairchain.cli.terminal import Screen, print_json, progress_of
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
-    from fairchain.explaining.result import Explanation, Influence
+    from fairchain.explaining.result import Explanation
     from fairchain.statistics import Interval
 
 BAR, SHOWN_WITNESSES = 25, 3
@@ -81,6 +81,7 @@ def explain(spec: Path, top: int, as_json: bool, quiet: bool, **options: Any) ->
 def show_explanation(found: Explanation, top: int) -> None:
     """Print an explanation: effects of units and words, layers, witnesses, the guarantee."""
     from fairchain.cli.verdict_display import show_witness
+    from fairchain.report.findings import unit_name
 
     screen = Screen()
     screen.line((found.headline, "bold"))
@@ -93,7 +94,24 @@ def show_explanation(found: Explanation, top: int) -> None:
         units = [unit for unit in found.units if unit.kind in kinds]
         if units:
             screen.line()
-            _show_units(screen, title, units, top)
+            low, high, scale = _scale(units[:top])
+            screen.table(
+                [title, "gap smaller by", scale, "left", "paper's sensitivity", "relative"],
+                [
+                    [
+                        unit_name(unit),
+                        f"{unit.effect:.4f}",
+                        effect_bar(unit.effect, low, high),
+                        f"{unit.remaining:.4f}",
+                        f"{unit.sensitivity:.4f}",
+                        f"{unit.share:.2f}",
+                    ]
+                    for unit in units[:top]
+                ],
+                optional=(5, 3, 2),
+            )
+            if len(units) > top:
+                screen.line(f"... and {len(units) - top} more: --top {len(units)}, or --json")
     if len(found.layers) > 1:
         screen.line()
         screen.table(
@@ -133,29 +151,6 @@ def show_explanation(found: Explanation, top: int) -> None:
     screen.lines(found.notes, "yellow")
     cost = f"{found.rounds:,} rounds, {found.evaluations:,} evaluations of the model or a part of it"
     screen.line((f"{cost}, {found.seconds:.3f} s; delta {found.delta:g}", "dim"))
-
-
-def _show_units(screen: Screen, title: str, units: Sequence[Influence], top: int) -> None:
-    from fairchain.report.findings import unit_name
-
-    low, high, scale = _scale(units[:top])
-    screen.table(
-        [title, "gap smaller by", scale, "left", "paper's sensitivity", "relative"],
-        [
-            [
-                unit_name(unit),
-                f"{unit.effect:.4f}",
-                effect_bar(unit.effect, low, high),
-                f"{unit.remaining:.4f}",
-                f"{unit.sensitivity:.4f}",
-                f"{unit.share:.2f}",
-            ]
-            for unit in units[:top]
-        ],
-        optional=(5, 3, 2),
-    )
-    if len(units) > top:
-        screen.line(f"... and {len(units) - top} more: --top {len(units)}, or --json")
 
 
 def _scale(shown: Sequence[Any]) -> tuple[float, float, str]:

@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,9 +14,6 @@ from fairchain.cli import options as shared
 from fairchain.cli.options import PATH
 from fairchain.cli.terminal import print_json
 from fairchain.messages import in_a_line
-
-if TYPE_CHECKING:
-    from fairchain.drafting import Draft, DraftOptions
 
 
 @shared.command(
@@ -61,7 +58,7 @@ def init(
 
     A comment beside each key states how it was guessed. Exit code 0 if the file was written, 2 for bad input.
     """
-    from fairchain.drafting import DraftOptions, must_be_free, save_spec
+    from fairchain.drafting import DraftOptions, NoProtectedFeatureError, draft_spec, must_be_free, save_spec
     from fairchain.models.load import PYTHON
 
     must_be_free(output, force=force)
@@ -71,7 +68,15 @@ def init(
 
         draft = draft_text_spec(table, model, requested, text=text, terms=terms)
     else:
-        draft = _drafted(model, table, requested, ask=sys.stdin.isatty() and not as_json)
+        try:
+            draft = draft_spec(table, model, requested)
+        except NoProtectedFeatureError as error:
+            # A prompt prints names unescaped, so names with control characters are only listed in the message.
+            if as_json or not sys.stdin.isatty() or not all(name.isprintable() for name in error.candidates):
+                raise
+            click.echo("No feature has a name that suggests a protected feature.", err=True)
+            chosen = click.prompt("Protected feature", type=click.Choice(error.candidates), err=True)
+            draft = draft_spec(table, model, replace(requested, protected=(chosen,)))
     save_spec(draft, output, force=force)
     command = ["fairchain", "verify", str(output)]
     command += ["--model", model] if model.startswith((PYTHON, "http://", "https://")) else []
@@ -92,18 +97,3 @@ def init(
             print(in_a_line(f"{', '.join(keys)}: {told}"))
         print(f"Written: {output}. Its comments state the guesses; check them, then:")
     print(shlex.join(command))
-
-
-def _drafted(model: str, table: Path, requested: DraftOptions, *, ask: bool) -> Draft:
-    """Return the draft; prompt for the protected feature if no column name suggests one and a terminal is available."""
-    from fairchain.drafting import NoProtectedFeatureError, draft_spec
-
-    try:
-        return draft_spec(table, model, requested)
-    except NoProtectedFeatureError as error:
-        # A prompt prints names unescaped, so names with control characters are only listed in the message.
-        if not ask or not all(name.isprintable() for name in error.candidates):
-            raise
-        click.echo("No feature has a name that suggests a protected feature.", err=True)
-        chosen = click.prompt("Protected feature", type=click.Choice(error.candidates), err=True)
-        return draft_spec(table, model, replace(requested, protected=(chosen,)))

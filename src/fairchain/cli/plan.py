@@ -49,8 +49,15 @@ def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **o
     from fairchain.planning import plan as make_plan
 
     model = options["model"] = shared.opened_model(options["model"], options)
-    for name in ("rates", "rows"):
-        options[name] = _numbers(name, options[name])
+    for name, kind in (("rates", float), ("rows", int)):
+        if (text := options[name]) is None:
+            continue
+        try:
+            options[name] = [kind(each) for each in text.split(",")]
+        except ValueError:
+            raise SpecError(f'--{name}: found "{text}"; write numbers with commas between them') from None
+    if options["rows"] is not None and len(options["rows"]) == 1:
+        options["rows"] = options["rows"][0]  # it applies to every group
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     if spec is not None and given.get("groups") == 2:  # the default
         del given["groups"]
@@ -77,17 +84,6 @@ def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **o
         if hasattr(model, "forecast") and found.evaluations.most is not None:
             print(f"{model.name}: {model.forecast(int(found.evaluations.most))}, in 95 of 100 runs at most")
     return 0
-
-
-def _numbers(name: str, text: str | None) -> Any:
-    """Return the numbers of a list; a single number of rows applies to every group."""
-    if text is None:
-        return None
-    try:
-        found = [int(each) if name == "rows" else float(each) for each in text.split(",")]
-    except ValueError:
-        raise SpecError(f'--{name}: found "{text}"; write numbers with commas between them') from None
-    return found[0] if name == "rows" and len(found) == 1 else found
 
 
 def _bars(question: QuestionPlan) -> list[str]:

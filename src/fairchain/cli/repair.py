@@ -145,7 +145,22 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
         known = {"before": result.before.record.sentence, last: after, "price": result.price}
         screen.table([], [[key, f"{found}"] for key, found in known.items() if found is not None])
         _show_groups(screen, result)
-        _show_changes(screen, result)
+        if result.changes:
+            # Thresholds are shown in the table of groups.
+            moved = sorted(
+                (a for a in result.adjustments if a.before != a.after), key=lambda a: -abs(a.after - a.before)
+            )
+            if moved:
+                screen.line()
+                screen.table(
+                    ["what changed", "from", "to"],
+                    [[a.name, f"{a.before:.4g}", f"{a.after:.4g}"] for a in moved[:MOST_PRINTED_CHANGES]],
+                )
+                if len(moved) > MOST_PRINTED_CHANGES:
+                    screen.line((f"and {len(moved) - MOST_PRINTED_CHANGES} more", "dim"))
+            numbers = sum(change.changed for change in result.changes)
+            tensors = ", ".join(change.tensor for change in result.changes)
+            screen.line((f"{numbers:,} numbers in {len(result.changes)} tensors: {tensors}", "dim"))
         _show_front(screen, result)
         if len(result.attempts) > 1:
             screen.line()
@@ -187,24 +202,6 @@ def _show_groups(screen: Screen, result: Repair) -> None:
     screen.table(heads, rows)
     more = len(result.groups) - len(rows)
     screen.line((f"on {result.price.on}{f'; and {more} more groups' if more else ''}", "dim"))
-
-
-def _show_changes(screen: Screen, result: Repair) -> None:
-    if not result.changes:
-        # Thresholds are shown in the table of groups.
-        return
-    moved = sorted((a for a in result.adjustments if a.before != a.after), key=lambda a: -abs(a.after - a.before))
-    if moved:
-        screen.line()
-        screen.table(
-            ["what changed", "from", "to"],
-            [[a.name, f"{a.before:.4g}", f"{a.after:.4g}"] for a in moved[:MOST_PRINTED_CHANGES]],
-        )
-        if len(moved) > MOST_PRINTED_CHANGES:
-            screen.line((f"and {len(moved) - MOST_PRINTED_CHANGES} more", "dim"))
-    numbers = sum(change.changed for change in result.changes)
-    tensors = ", ".join(change.tensor for change in result.changes)
-    screen.line((f"{numbers:,} numbers in {len(result.changes)} tensors: {tensors}", "dim"))
 
 
 def _show_front(screen: Screen, result: Repair) -> None:

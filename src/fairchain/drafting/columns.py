@@ -249,7 +249,13 @@ def layouts(columns: Columns, taken: Signature, protected: Sequence[str] = ()) -
     flat = len(taken.inputs) < 2 and not matched
     rest = {name: profile for name, profile in columns.items() if free and name not in matched and profile.counts}
     found: list[tuple[Feature, ...]] = []
-    for kept in _kept_columns(rest, protected) if free and not free[0].text else [tuple(rest)]:
+    # All columns may be inputs, or those that do not number the rows or are not protected.
+    left_out = [set[str]()]
+    if free and not free[0].text:
+        identifiers, likely = {name for name, profile in rest.items() if profile.identifies_rows}, like_protected(rest)
+        blind = [set(protected), set(likely), *({name} for name in likely)]
+        left_out += [identifiers, *blind, *(identifiers | each for each in blind)]
+    for kept in dict.fromkeys(tuple(name for name in rest if name not in each) for each in left_out):
         for share in [(kept,)[: len(free)]] if flat or not free else _shares(columns, kept, free):
             # A single column in place of one that is not there is a mistake.
             if all(len(part) > bool(matched) for part in share):
@@ -297,15 +303,6 @@ def _shares(columns: Columns, names: Sequence[str], free: Sequence[Input]) -> li
 
     one, two = [(names,), (numbers,), (words,)], [(words, numbers), (numbers, words)]
     return sorted(one if len(free) == 1 else two, key=lambda share: sum(map(fits, free, share)), reverse=True)
-
-
-def _kept_columns(columns: Columns, protected: Sequence[str]) -> Iterable[tuple[str, ...]]:
-    """Return the columns that may be inputs: all, then without those that number the rows or are protected."""
-    identifiers = {name for name, profile in columns.items() if profile.identifies_rows}
-    likely = like_protected(columns)
-    blind = [set(protected), set(likely), *({name} for name in likely)]
-    left_out = [set[str](), identifiers, *blind, *(identifiers | each for each in blind)]
-    return dict.fromkeys(tuple(name for name in columns if name not in each) for each in left_out)
 
 
 def _encodings(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fairchain.errors import DataError
 from fairchain.messages import many, needs, unknown
-from fairchain.metrics.arguments import Objects, check_delta, column, feature_columns, grouped, positives
+from fairchain.metrics.arguments import check_delta, column, feature_columns, grouped, positives
 from fairchain.metrics.parity import ComparedWith, check_method, estimate_of, joint_intervals
 from fairchain.statistics.intervals import Interval
 
@@ -348,7 +348,14 @@ def by_group(
     scores = None if y_score is None else _scores(y_score, len(labels), bins)
     if scores is not None and truth is None:
         raise DataError("y_score: calibration compares scores with true labels; give y_true")
-    families = _families(sensitive, controls, len(labels))
+    # All rows, the groups of each sensitive feature if there are several, and the combinations of all.
+    families = []
+    for features in [(), *([(name,) for name in sensitive] if len(sensitive) > 1 else []), tuple(sensitive)]:
+        columns = [*controls.values(), *(sensitive[name] for name in features)]
+        groups, codes = grouped(columns, len(labels))
+        keys = [(group,) if len(columns) == 1 else group for group in groups]
+        split = tuple((tuple(key[: len(controls)]), tuple(key[len(controls) :])) for key in keys)  # type: ignore[index]
+        families.append(_Family(features, codes, split))
     # The share of delta of each metric, and of each family of groups, does not depend on the rows.
     share = delta / (len(parts) + (scores is not None)) / len(families)
     rates = [rate for metric, part in parts.items() for each in families for rate in each.rates(metric, *part, share)]
@@ -392,19 +399,6 @@ class _Family:
                 low, high = float(edges[number]), float(edges[number + 1])
                 mean = float(sums[place] / trials[place])
                 yield CalibrationBin(self.features, control, group, low, high, int(trials[place]), mean, rate)
-
-
-def _families(sensitive: Mapping[str, Objects], controls: Mapping[str, Objects], rows: int) -> list[_Family]:
-    """Return all rows, the groups of each sensitive feature if there are several, and the combinations of all."""
-    wanted = [(), *([(name,) for name in sensitive] if len(sensitive) > 1 else []), tuple(sensitive)]
-    found = []
-    for features in wanted:
-        columns = [*controls.values(), *(sensitive[name] for name in features)]
-        groups, codes = grouped(columns, rows)
-        keys = [(group,) if len(columns) == 1 else group for group in groups]
-        split = tuple((tuple(key[: len(controls)]), tuple(key[len(controls) :])) for key in keys)  # type: ignore[index]
-        found.append(_Family(features, codes, split))
-    return found
 
 
 def _scores(values: Any, rows: int, bins: int) -> NDArray[np.float64]:

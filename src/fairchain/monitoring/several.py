@@ -208,7 +208,15 @@ class FamilyWatch:
         for raw in self._source.blocks(self.watches[0].progress.place.lines + 1, keep_unfinished=self._keep_unfinished):
             empty = False
             before, rows = [each.verdict for each in self.watches], self.rows
-            self._feed(raw)
+            # All properties count a block, or none: counts always belong to the same rows.
+            former = [watch.progress for watch in self.watches]
+            try:
+                for watch in self.watches:
+                    watch.feed(raw)
+            except BaseException:
+                for watch, progress in zip(self.watches, former, strict=True):
+                    watch.progress = progress
+                raise
             after = [each.verdict for each in self.watches]
             changed = tuple(place for place, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1])
             if changed:
@@ -221,14 +229,3 @@ class FamilyWatch:
         if empty and not any(each.started for each in self.watches):
             raise DataError(EMPTY_STREAM.format(name=self._source.name))
         yield self._report("end")
-
-    def _feed(self, raw: bytes) -> None:
-        """Let all properties count a block, or none: counts always belong to the same rows."""
-        before = [watch.progress for watch in self.watches]
-        try:
-            for watch in self.watches:
-                watch.feed(raw)
-        except BaseException:
-            for watch, progress in zip(self.watches, before, strict=True):
-                watch.progress = progress
-            raise

@@ -124,6 +124,25 @@ def claims_of(
         outcome, i, j = pair
         return {"more": comparison.counted[i], "less": comparison.counted[j], "outcome": outcomes[outcome]}
 
+    # For individual discrimination the single rate is the gap itself. With two labels the other rate follows.
+    found = [
+        (outcomes[outcome], subgroup, each)
+        for (outcome, subgroup), each in (rates if not comparison.individual else {(0, 0): gap}).items()
+        if comparison.compared[outcome, subgroup].any() or comparison.compared[outcome, :, subgroup].any()
+    ]
+    if not comparison.individual and len(names) == 2 and prop.outcome is None and len(outcomes) == 1:
+        found = [(names[0], subgroup, (1 - p, 1 - high, 1 - low)) for _, subgroup, (p, low, high) in found] + found
+    groups = [
+        {
+            "name": comparison.counted[subgroup],
+            "outcome": word,
+            "probability": p,
+            "low": low,
+            "high": high,
+            "evaluations": trials[subgroup],
+        }
+        for word, subgroup, (p, low, high) in found
+    ]
     estimate, low, high = gap
     claims = {
         "verdict": conclusion(decision, constant, allowed=spec.guarantee.allow_constant),
@@ -138,7 +157,7 @@ def claims_of(
         "shift": None if prop.shift is None else {"factor": prop.shift, "of": prop.shift_of},
         "gap": {"estimate": estimate, "low": low, "high": high, **named(pair)},
         "epsilon": None,
-        "groups": _group_claims(spec, comparison, rates, trials, gap),
+        "groups": groups,
         "left_out": [{"name": name, "size": size} for name, size in left_out],
         "violators": [named(each) for each in violators],
         "rounds": 0,
@@ -220,38 +239,6 @@ def _tipping_of_cells(spec: Spec, decision: str, pairs: Sequence[Sequence[tuple[
         for cells in pairs
     ]
     return min(found) if fair else max(found)
-
-
-def _group_claims(
-    spec: Spec,
-    comparison: Comparison,
-    rates: Mapping[tuple[int, int], BoundedEstimate],
-    trials: Sequence[int],
-    gap: BoundedEstimate,
-) -> list[dict[str, Any]]:
-    """Return the claims about the rates.
-
-    For individual discrimination the single rate is the gap itself. With two labels the other rate follows.
-    """
-    words, labels = outcome_names(spec, comparison), spec.model.labels
-    found = [
-        (words[outcome], subgroup, each)
-        for (outcome, subgroup), each in (rates if not comparison.individual else {(0, 0): gap}).items()
-        if comparison.compared[outcome, subgroup].any() or comparison.compared[outcome, :, subgroup].any()
-    ]
-    if not comparison.individual and len(labels) == 2 and spec.property.outcome is None and len(words) == 1:
-        found = [(labels[0], subgroup, (1 - p, 1 - high, 1 - low)) for _, subgroup, (p, low, high) in found] + found
-    return [
-        {
-            "name": comparison.counted[subgroup],
-            "outcome": word,
-            "probability": p,
-            "low": low,
-            "high": high,
-            "evaluations": trials[subgroup],
-        }
-        for word, subgroup, (p, low, high) in found
-    ]
 
 
 def evaluations(case: Case, rounds: int, trials: ArrayLike) -> int:

@@ -113,7 +113,17 @@ class QuestionCheck:
         if not result.random:
             # Drawn with the seed that the certificate claims; whether it is the right one is a separate claim.
             counter = Counter(self.model, case, evidence.seed, coupled=not rule.paper)
-            result = self._run_again(counter, claims, evidence, rule, result)
+            rerun = Rerun(counter, evidence.batches, self.options)
+            claim, cost, fraction = rerun.check()
+            claims.append(claim)
+            if evidence.look is not None:
+                claims.append(rerun.look(evidence.look, cut_chunks=rule.cut_chunks))
+            sample = None
+            if claim.holds and not cost.whole:
+                # Rounds after the decision only make intervals narrower.
+                deciding = [batch for batch in evidence.batches if rule.epsilon is not None or batch.phase == 0]
+                sample = Sample.of(cost, smallest_forgery(deciding, rule, self.decision))
+            result = replace(result, evaluations=rerun.evaluations, fraction=fraction, sample=sample)
         if result.random or (self.options.fresh and not rule.paper):
             # Verify again with the checker's own seed.
             fresh = fresh_run(self.model, case, rule, said, self.options)
@@ -130,22 +140,6 @@ class QuestionCheck:
         )
         detail = f"corpus, words, terms and synonyms with sha256 {claimed[:16]}..."
         return Claim.check("texts", "" if found == claimed else problem, detail)
-
-    def _run_again(
-        self, counter: Counter, claims: list[Claim], evidence: RunEvidence, rule: ReplayedRule, result: Recheck
-    ) -> Recheck:
-        """Run the rounds again."""
-        rerun = Rerun(counter, evidence.batches, self.options)
-        claim, cost, fraction = rerun.check()
-        claims.append(claim)
-        if evidence.look is not None:
-            claims.append(rerun.look(evidence.look, cut_chunks=rule.cut_chunks))
-        sample = None
-        if claim.holds and not cost.whole:
-            # Rounds after the decision only make intervals narrower.
-            deciding = [batch for batch in evidence.batches if rule.epsilon is not None or batch.phase == 0]
-            sample = Sample.of(cost, smallest_forgery(deciding, rule, self.decision))
-        return replace(result, evaluations=rerun.evaluations, fraction=fraction, sample=sample)
 
     def by_enumeration(self, case: Case, claims: list[Claim], result: Recheck) -> Recheck:
         """Evaluate and weigh the inputs again, and compute every number from the weights."""
@@ -189,11 +183,25 @@ class QuestionCheck:
             claims.append(Claim("re-run", False, str(error)))
             return result
         if result.random:
-            return self._rows_answered_again(rows, count, evidence, claims, result)
+            # The arithmetic of the certificate's counts, and its verdict beside that of the new answers.
+            problem = _impossible_rows(rows, count, evidence, self.spec)
+            claims.append(Claim.check("layout", problem, "possible counts"))
+            if problem:
+                return result
+            trials, successes, only = evidence.trials, evidence.successes, tuple(evidence.only)
+            claimed = dataclasses.replace(count, trials=trials, successes=successes, labels=evidence.labels, only=only)
+            own, expected = (
+                expected_row_claims(each, self.spec, rows, "", None, version=self.file.version)
+                for each in (count, claimed)
+            )
+            claims += self._compare(expected, "its counts give")
+            fresh = Fresh.of(own, self.file.claims, seed=0, constant=own["constant"], random=True)
+            claims.append(fresh.claim(self.decision))
+            return replace(result, evaluations=count.evaluations, fresh=fresh)
         outcomes = list(count.comparison.rows)
         # Older certificates have no counts of pairs, and claim nothing about them.
-        only = list(count.only) if evidence.only else []
-        again = RowEvidence(len(rows.values), outcomes, count.trials, count.successes, count.labels, only)
+        pairs = list(count.only) if evidence.only else []
+        again = RowEvidence(len(rows.values), outcomes, count.trials, count.successes, count.labels, pairs)
         problem = "" if evidence == again else "the rows give other counts than the certificate states"
         detail = f"everything: {count.evaluations:,} evaluations, every count the same"
         claims.append(Claim.check("re-run", problem, detail))
@@ -204,24 +212,6 @@ class QuestionCheck:
         expected = expected_row_claims(count, self.spec, rows, model_sha256, phrase, version=self.file.version)
         claims += self._compare(expected, "every row counted again gives")
         return replace(result, evaluations=count.evaluations, fraction=1.0)
-
-    def _rows_answered_again(
-        self, rows: TableRows, again: RowCount, evidence: RowEvidence, claims: list[Claim], result: Recheck
-    ) -> Recheck:
-        """Check the arithmetic of the certificate's counts, and compare its verdict with that of the new answers."""
-        problem = _impossible_rows(rows, again, evidence, self.spec)
-        claims.append(Claim.check("layout", problem, "possible counts"))
-        if problem:
-            return result
-        trials, successes, only = evidence.trials, evidence.successes, tuple(evidence.only)
-        claimed = dataclasses.replace(again, trials=trials, successes=successes, labels=evidence.labels, only=only)
-        own, expected = (
-            expected_row_claims(each, self.spec, rows, "", None, version=self.file.version) for each in (again, claimed)
-        )
-        claims += self._compare(expected, "its counts give")
-        fresh = Fresh.of(own, self.file.claims, seed=0, constant=own["constant"], random=True)
-        claims.append(fresh.claim(self.decision))
-        return replace(result, evaluations=again.evaluations, fresh=fresh)
 
     def _compare(self, expected: dict[str, Any], how: str) -> list[Claim]:
         """Compare the claims with the values that the counts give: the question, the verdict and the intervals."""

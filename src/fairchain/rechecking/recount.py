@@ -156,25 +156,14 @@ class Recount(Repetition[_Stretch]):
 
     def run(self, part: _Stretch) -> str:
         """Run one segment again; return the problem, or an empty text."""
-        again = self._segment(part)
-        for name in ("evaluations", "inputs", "labels", "weights", *(["only"] if part.claimed.only else [])):
-            if getattr(again, name) != getattr(part.claimed, name):
-                return (
-                    f"segment {part.number} gives other {name} than the certificate states; if few of its inputs "
-                    "differ, another processor may round the network's sums differently"
-                )
-        return ""
-
-    def _segment(self, run: _Stretch) -> SegmentEvidence:
-        """Evaluate and weigh all points of a segment."""
         inputs, rows = self._inputs, self._case.comparison.rows
         measures = inputs.space.measures
         # Python's integers, which have no largest value.
         weights = np.zeros((len(measures), len(inputs.parts), 1 + len(rows)), object)
         only = np.zeros((len(measures), len(inputs.pairs)), object)
         trials, labels, evaluations = [0] * len(inputs.parts), set[int](), 0
-        last = run.first + run.claimed.points
-        for start in range(run.first, last, POINTS_AT_ONCE):
+        last = part.first + part.claimed.points
+        for start in range(part.first, last, POINTS_AT_ONCE):
             numbers = np.arange(start, min(start + POINTS_AT_ONCE, last))
             decided = self._decided(numbers, start // POINTS_AT_ONCE)
             if decided:
@@ -188,13 +177,19 @@ class Recount(Repetition[_Stretch]):
                     [int(each.sum()) * _unit(self._model), *(each[:, None] * successes).sum(axis=0).tolist()]
                     for each in of_measures
                 ]
-                for part in parts:
-                    trials[part] += count
-                    weights[:, part] += np.array(own, object)
+                for place in parts:
+                    trials[place] += count
+                    weights[:, place] += np.array(own, object)
         pairs = only.astype(str).tolist() if inputs.pairs else []
-        return SegmentEvidence(
-            run.claimed.points, evaluations, trials, sorted(labels), weights.astype(str).tolist(), "", pairs
-        )
+        found = {"evaluations": evaluations, "inputs": trials, "labels": sorted(labels)}
+        found |= {"weights": weights.astype(str).tolist()} | ({"only": pairs} if part.claimed.only else {})
+        for name, again in found.items():
+            if again != getattr(part.claimed, name):
+                return (
+                    f"segment {part.number} gives other {name} than the certificate states; if few of its inputs "
+                    "differ, another processor may round the network's sums differently"
+                )
+        return ""
 
     def _more_often(self, decided: Sequence[_Shown]) -> NDArray[Any]:
         """Return (measures, pairs): the excess of the outcome as the first part."""

@@ -258,7 +258,17 @@ class Replay:
 
     def _check_choices(self, number: int, batch: BatchEvidence, last: bool) -> None:
         if self.decision != "UNDECIDED":
-            self._check_refinement(number, batch, last)
+            # After the decision: all groups, the forecast rounds, the widest pair as the leader.
+            outcome, i, j = self.widest()
+            leader = None if self.question.shift > 1 else (i, j, outcome)
+            if batch.phase != 1:
+                self.faults.append(f"batch {number}: was sampled although the answer was there")
+            if batch.leader != leader or batch.groups != list(range(self.question.groups)):
+                self.faults.append(
+                    f"batch {number}: after the decision all groups are drawn, and the widest pair leads"
+                )
+            refining = self._refining_sizes()
+            self._check_size(number, batch, last, refining, max(refining))
             return
         leader, groups, rounds, sizes = self.next_batch()
         if batch.leader != leader:
@@ -268,17 +278,6 @@ class Replay:
         if batch.phase != self.phase:
             self.faults.append(f"batch {number}: belongs to try {batch.phase}, the rule gives {self.phase}")
         self._check_size(number, batch, last, sizes, rounds)
-
-    def _check_refinement(self, number: int, batch: BatchEvidence, last: bool) -> None:
-        """Check a batch after the decision: all groups, the forecast rounds, the widest pair as the leader."""
-        outcome, i, j = self.widest()
-        leader = None if self.question.shift > 1 else (i, j, outcome)
-        sizes = self._refining_sizes()
-        if batch.phase != 1:
-            self.faults.append(f"batch {number}: was sampled although the answer was there")
-        if batch.leader != leader or batch.groups != list(range(self.question.groups)):
-            self.faults.append(f"batch {number}: after the decision all groups are drawn, and the widest pair leads")
-        self._check_size(number, batch, last, sizes, max(sizes))
 
     def _check_size(self, number: int, batch: BatchEvidence, last: bool, sizes: Collection[int], planned: int) -> None:
         """Check the rounds and chunks of a batch: the rule plans one of these sizes, and here `planned` rounds.
@@ -352,27 +351,24 @@ class Replay:
         if not above and q.one_event and plus.size <= 256:
             # The first group that has no pair left.
             to_go = min((float(left[(pairs[:, 1:] == group).any(axis=1)].max()) for group in groups), default=0.0)
-        size = self._size if q.one_event else self._eighth
         rounds, *others = [
-            size(max(1.0, to_go * factor), many, len(groups), above) for factor in (1, 1 - ROUNDING, 1 + ROUNDING)
+            self._size(max(1.0, to_go * factor), many, len(groups), above) for factor in (1, 1 - ROUNDING, 1 + ROUNDING)
         ]
         return NextBatch((i, j, outcome), groups, rounds, frozenset([rounds, *others]))
 
     def _size(self, left: float, many: int, evaluated: int, above: bool) -> int:
         """Return the rounds of a batch with this forecast."""
-        done, two = self.rounds, evaluated == 2
-        share = self.question.share
+        done, two, share = self.rounds, evaluated == 2, self.question.share
+        if not self.question.one_event:
+            # The rule of older certificates.
+            least = max(16 if share or done < 32 else 32, many)
+            near = math.ceil(min(max(left, least // 4), least))
+            return _whole_shares(max(near, math.ceil(min(done // 8, left))))
         longest = min(1024, done // (1 if not above else 2 if two and not share else 8))
         aim = left if 20 * left <= done else 0.7 * left
         short = share and above
         rounds = min(max(8 if short else 32, many, done // 8, longest), aim)
         return _whole_shares(max(4 if short else 8, many // 4, done // (32 if two else 12), math.ceil(rounds)))
-
-    def _eighth(self, left: float, many: int, evaluated: int, above: bool) -> int:  # noqa: ARG002
-        """Return the same for an older certificate."""
-        least = max(16 if self.question.share or self.rounds < 32 else 32, many)
-        near = math.ceil(min(max(left, least // 4), least))
-        return _whole_shares(max(near, math.ceil(min(self.rounds // 8, left))))
 
     def _promising(self, gaps: NDArray[np.float64], leader: tuple[int, int, int]) -> list[int]:
         """Return the leader's groups, and those whose gap plus a standard error suggests a faster end.

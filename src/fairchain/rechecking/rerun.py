@@ -260,7 +260,13 @@ class Repetition(ABC, Generic[AnyPart]):
         cost, options = Cost(0, len(self._parts), 0, 0, 0.0), self._options
         try:
             wrong, speed = self._probe()
-            chosen, cost = self._plan(speed)
+            total, size = sum(part.cost for part in self._parts), len(self._parts)
+            if not options.full and total > speed * options.seconds:
+                fitting = int(size * options.seconds * speed / total)
+                size = min(size, max(LEAST_CHUNKS, fitting))
+            chosen = sample_of(self._parts, size, options.seed)
+            wanted = sum(part.cost for part in chosen)
+            cost = Cost(total, len(self._parts), wanted, size, wanted / speed)
             if options.report is not None:
                 options.report(cost)
             for part in [*chosen, *self.further()] if not wrong else ():
@@ -302,16 +308,6 @@ class Repetition(ABC, Generic[AnyPart]):
             if spent > PROBE_SECONDS:
                 break
         return "", speed
-
-    def _plan(self, speed: float) -> tuple[list[AnyPart], Cost]:
-        total = sum(part.cost for part in self._parts)
-        size = len(self._parts)
-        if not self._options.full and total > speed * self._options.seconds:
-            fitting = int(size * self._options.seconds * speed / total)
-            size = min(size, max(LEAST_CHUNKS, fitting))
-        chosen = sample_of(self._parts, size, self._options.seed)
-        wanted = sum(part.cost for part in chosen)
-        return chosen, Cost(total, len(self._parts), wanted, size, wanted / speed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -182,8 +182,20 @@ def write_folder(repair: Repair, source: Path, target: Path, changes: str, data:
             if file.is_file() and file.suffix in COPIED and file.name not in (CERTIFICATE_FILE, CHANGES_FILE):
                 shutil.copyfile(file, folder / file.name)
         _write_weights(repair, source, folder, target)
-        content = _verified(repair, folder, target, data)
-        (folder / CERTIFICATE_FILE).write_bytes(content)
+        # The folder is verified from its own files, and its decisions are compared for each text.
+        spec = replace(repair.after.spec, model=replace(repair.after.spec.model, path=str(folder)))
+        case = gather(None, spec, data=data)
+        assert case.model is not None
+        assert case.rows is not None
+        texts = case.rows.values
+        other = int(np.count_nonzero(predicted(case.model, texts) != predicted(repair.model, texts)))
+        if other:
+            raise ModelError(FOLDER_DECIDES_OTHERWISE.format(path=target, count=other, total=len(texts)))
+        verdict = verify_case(case, certify=True)
+        if not verdict.fair:
+            raise ModelError(NOT_FAIR_AGAIN.format(path=target, conclusion=verdict.conclusion))
+        named = dataclasses.replace(verdict, spec=replace(spec, model=replace(spec.model, path=target.name)))
+        (folder / CERTIFICATE_FILE).write_bytes(dump(make_certificate(named)).encode())
         (folder / CHANGES_FILE).write_text(changes, encoding="utf-8")
         folder.rename(target)
     return [target, target / CERTIFICATE_FILE, target / CHANGES_FILE]
@@ -221,21 +233,3 @@ def _own_name(name: str, shape: tuple[int, ...], weights: Mapping[str, Any]) -> 
         return None
     alike = [each for each in weights if each.endswith("bias") and tuple(weights[each].shape) == shape]
     return alike[0] if len(alike) == 1 and not weights[alike[0]].any() else None
-
-
-def _verified(repair: Repair, folder: Path, target: Path, data: Any) -> bytes:
-    """Verify the folder from its own files, compare its decisions for each text, and return its certificate."""
-    assert repair.after is not None
-    spec = replace(repair.after.spec, model=replace(repair.after.spec.model, path=str(folder)))
-    case = gather(None, spec, data=data)
-    assert case.model is not None
-    assert case.rows is not None
-    texts = case.rows.values
-    other = int(np.count_nonzero(predicted(case.model, texts) != predicted(repair.model, texts)))
-    if other:
-        raise ModelError(FOLDER_DECIDES_OTHERWISE.format(path=target, count=other, total=len(texts)))
-    verdict = verify_case(case, certify=True)
-    if not verdict.fair:
-        raise ModelError(NOT_FAIR_AGAIN.format(path=target, conclusion=verdict.conclusion))
-    named = dataclasses.replace(verdict, spec=replace(spec, model=replace(spec.model, path=target.name)))
-    return dump(make_certificate(named)).encode()

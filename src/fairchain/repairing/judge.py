@@ -122,8 +122,17 @@ class Judge:
             price = accuracy_price(before, after, self.held_out.truth, price_delta, exact=self.held_out.whole)
         else:
             price = agreement_price(before, after, price_delta, exact=exact, rows=table)
-        objection = _objection(verdict, price, self.most_lost)
-        accepted = verdict.fair and verdict.sound and objection is None
+        agreement = price.after if price.measure == "agreement" else None
+        objection = None
+        if not verdict.fair:
+            objection = verdict.headline
+        elif is_almost_constant(price.usual_before, price.usual_after, agreement):
+            usual = f"{price.usual_after:.2%} of {price.on} the same answer, before {price.usual_before:.2%}"
+            objection = f"fair, but gives {usual}"
+        elif self.most_lost is not None and -price.change.estimate > self.most_lost + 1e-12:
+            # The estimate decides, as usual for accuracy; its interval is reported with it.
+            objection = f"fair, but costs more than allowed: {price}"
+        accepted = verdict.sound and objection is None
         decision, why = verdict.conclusion, objection or "accepted"
         attempt = Attempt(number, verdict.delta, seed, decision, verdict.gap, price, accepted, why)
         groups = group_changes(self.case, values, before, after)
@@ -164,19 +173,6 @@ def attempt_spec(spec: Spec, number: int) -> Spec:
         epsilon=None,
     )
     return replace(spec, guarantee=guarantee)
-
-
-def _objection(verdict: Verdict, price: Price, most_lost: float | None) -> str | None:
-    """Return why a candidate is not accepted; None if it is."""
-    if not verdict.fair:
-        return verdict.headline
-    agreement = price.after if price.measure == "agreement" else None
-    if is_almost_constant(price.usual_before, price.usual_after, agreement):
-        return f"fair, but gives {price.usual_after:.2%} of {price.on} the same answer, before {price.usual_before:.2%}"
-    # The estimate decides, as usual for accuracy; its interval is reported with it.
-    if most_lost is not None and -price.change.estimate > most_lost + 1e-12:
-        return f"fair, but costs more than allowed: {price}"
-    return None
 
 
 def candidates_of(front: Sequence[Candidate], limit: float, floor: float | None) -> list[Candidate]:

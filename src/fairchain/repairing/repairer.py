@@ -69,6 +69,9 @@ JUDGED_ROWS_SEARCHED = (
     'would make the verdict invalid; leave them out and name the column of true labels in the spec: label = "..." '
     "in [population]"
 )
+EQUAL_ROWS = (
+    "{common:,} rows of the final verification equal a labelled row; if they are copies, the verdict is not valid."
+)
 HELD_OUT_IS_POPULATION = "held_out: the same rows as the population; give others, or leave it out to divide the rows"
 
 
@@ -217,7 +220,15 @@ def repair_case(
     sides = _sides(case, held_out)
     rows, kept = _labelled(labelled, held_out, label, sides)
     if sampled and labelled is not None:
-        sides = _with_others(sides, rows)
+        # The selection must not depend on rows of the final verification; a few equal ones may be other individuals.
+        assert sides.judged.rows is not None
+        judged = sides.judged.rows.values
+        seen = {row.tobytes() for row in np.asarray(rows.values, np.float64)} if rows is not None else set()
+        common = sum(row.tobytes() in seen for row in judged)
+        if common > MOST_COMMON * len(judged):
+            raise SpecError(JUDGED_ROWS_SEARCHED.format(common=common, total=len(judged)))
+        if common:
+            sides = dataclasses.replace(sides, note=f"{sides.note} {EQUAL_ROWS.format(common=common)}")
     # An explanation of all rows of a sample has used the rows of the final verification.
     known = explanation if sides.searched is case else None
     plan = plan_change(sides.searched, settings, source, rows, workers, known)
@@ -309,25 +320,6 @@ def _labelled(
     if min(len(searched), len(kept)) < LEAST_ROWS:
         raise SpecError(f"data: fewer than {LEAST_ROWS} labelled rows on one side; give more, or none")
     return searched, kept
-
-
-def _with_others(sides: Sides, rows: LabelledRows | None) -> Sides:
-    """Refuse labelled rows that belong to the final verification, because the selection would depend on them.
-
-    A few equal rows may be other individuals; a note states their number.
-    """
-    judged = sides.judged.rows
-    assert judged is not None
-    seen = {row.tobytes() for row in np.asarray(rows.values, np.float64)} if rows is not None else set()
-    common, total = sum(row.tobytes() in seen for row in judged.values), len(judged.values)
-    if common > MOST_COMMON * total:
-        raise SpecError(JUDGED_ROWS_SEARCHED.format(common=common, total=total))
-    if not common:
-        return sides
-    note = (
-        f"{common:,} rows of the final verification equal a labelled row; if they are copies, the verdict is not valid."
-    )
-    return dataclasses.replace(sides, note=f"{sides.note} {note}")
 
 
 def _repaired(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairchain.chain import Chain
 from fairchain.number_format import share, with_interval
-from fairchain.report.chain_flow import ChainFlow, flow_groups, flow_of, transitions_of
+from fairchain.report.chain_flow import flow_groups, flow_of, transitions_of
 from fairchain.report.findings import Findings
 from fairchain.report.markup import Child, Markup, el, figure, html_table, join, name
 from fairchain.report.plots.flow import flow_picture
@@ -39,14 +39,6 @@ def chain_section(findings: Findings) -> Markup | None:
         if chain.metadata.get("states")
         else f"{start} to a decision on the right. No unit was found to carry a gap."
     )
-    return join(
-        el("p", told),
-        el("ul", *(el("li", el("i"), name(strand.name), class_=strand.tone) for strand in flow.strands), class_="key"),
-        _picture(findings, chain, flow),
-    )
-
-
-def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
     headings = [str(unit).partition(":")[0] for unit in chain.metadata.get("states", ())] + ["decision"]
     last, outcome = len(flow.columns) - 1, findings.outcome
     ends = [
@@ -59,17 +51,21 @@ def _picture(findings: Findings, chain: Chain, flow: ChainFlow) -> Markup:
     rounds = chain.metadata.get("rounds")
     counted = f" in {rounds:,} rounds, each of which evaluates every group once" if isinstance(rounds, int) else ""
     others = " Groups in grey have equal weights." if any(s.tone == "others" for s in flow.strands) else ""
-    units = findings.explanation.units if findings.explanation is not None else ()
-    cells = {unit.name for unit in units if unit.kind == "cell"} & {*map(str, chain.metadata.get("states", ()))}
+    explained = findings.explanation.units if findings.explanation is not None else ()
+    cells = {unit.name for unit in explained if unit.kind == "cell"} & {*map(str, chain.metadata.get("states", ()))}
     moment = " Cells of a recurrent layer are shown after the last step." if cells else ""
     title = "The learned Markov chain"
-    return figure(
-        flow_picture(title, about, flow, headings, without_prefix([strand.name for strand in flow.strands])),
-        title,
-        "Point at a ribbon for the share of its group that takes it, and for the probability of the step with its "
-        "interval; point at a state for the share of each group in it. Each group is traced separately, so the "
-        f"shares on the right are those counted{counted}; the selection rates above come from other evaluations, "
-        f"and have intervals.{others}{moment} All numbers are in chain.json.",
+    return join(
+        el("p", told),
+        el("ul", *(el("li", el("i"), name(strand.name), class_=strand.tone) for strand in flow.strands), class_="key"),
+        figure(
+            flow_picture(title, about, flow, headings, without_prefix([strand.name for strand in flow.strands])),
+            title,
+            "Point at a ribbon for the share of its group that takes it, and for the probability of the step with its "
+            "interval; point at a state for the share of each group in it. Each group is traced separately, so the "
+            f"shares on the right are those counted{counted}; the selection rates above come from other evaluations, "
+            f"and have intervals.{others}{moment} All numbers are in chain.json.",
+        ),
     )
 
 

@@ -112,7 +112,9 @@ class CertificateComparison:
         second = f"{second} is " if first != second else ""
         told += f" and {second}{bounded(other.gap)} in the second"
         if self.differences:
-            return f"{told}; they cannot be compared: the certificates differ in {_listed(self.differences)}"
+            *others, last = self.differences
+            parts = f"{', '.join(others)} and {last}" if others else last
+            return f"{told}; they cannot be compared: the certificates differ in {parts}"
         if not self.sound:
             return f"{told}; they cannot be compared: a rule that is not sound gives no valid intervals"
         moved, what = _moved(one.gap, other.gap), "ratio" if one.kind == "ratio" else "gap"
@@ -203,7 +205,3 @@ def _question(certificate: CertificateContents) -> dict[str, object]:
         "the population": population,
         "the table": claims.table_sha256,
     }
-
-
-def _listed(words: tuple[str, ...]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -20,6 +20,10 @@ DRAWN_ALIKE = (
     "All other features are drawn in the same way for every group, so the whole gap comes from the model's use of "
     "{features}. The effects show which other features make this gap larger or smaller."
 )
+WORDS_CAPTION = (
+    "Words: the decrease of the share of texts with this decision when the word is left out. If the brackets contain "
+    "0, no effect was shown."
+)
 
 
 def why_section(findings: Findings) -> Markup | None:
@@ -45,12 +49,15 @@ def why_section(findings: Findings) -> Markup | None:
     ablated = f"has the same value for all {findings.inputs}" if held else "no longer distinguishes the groups"
     apart = features_drawn_apart(findings.verdict)
     protected = "" if texts else " The protected features define the groups and are not changed."
+    words: list[list[Child]] = [
+        [name(word.word), f"{word.texts:,}", bounded(word.effect)] for word in explanation.words[:MOST_SHOWN_WORDS]
+    ]
     return section(
         "why",
         title,
         el("p", *told, f" Which {'words and units' if texts else 'features'} contribute to this difference?"),
         el("p", DRAWN_ALIKE.format(features=apart)) if apart else None,
-        _words(explanation),
+        html_table(WORDS_CAPTION, ["word", "texts drawn with it", "effect"], words) if words else None,
         el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} {ablated} "
             f"(ablation). {instead}.{protected}") if units else None,
         _effects(units, findings.codes) if units else None,
@@ -73,13 +80,26 @@ def annex_explanation(findings: Findings) -> Markup | None:
         for each in explanation.layers
     ]
     headers = ["layer", "units", "sum of effects", "sum of sensitivities"]
-    pair, shown = explanation.pair, _main_units(explanation)
+    pair, units = explanation.pair, explanation.units
+    # The sensitivities of the paper in the order of the network: inputs first, then layers by their number.
+    ranked = sorted(units, key=lambda unit: -unit.sensitivity.estimate)
+    drawn = sorted(ranked[:MOST_BARS], key=lambda u: (u.layer != "inputs", len(u.layer), u.layer, u.place))
+    every = len(drawn) == len(units)
+    title = "Sensitivity of every unit" if every else f"Sensitivity of {len(drawn)} units"
+    which = "All units" if every else f"The {len(drawn)} largest of {len(units):,} units"
+    sensitivities = figure(
+        units_overview(title, f"Largest: {ranked[0].name} with {bounded(ranked[0].sensitivity)}.", drawn),
+        title,
+        f"Sensitivity compares how often a unit's states occur in different groups. {which} on one scale, thin "
+        "lines for the intervals; numbers are in explanation.json. It can mislead, because it does not measure the "
+        "influence of a unit on the decision; the effects above do.",
+    )
     return join(
         el("p", f"Effects and sensitivities are about the gap between {pair.more} and {pair.less}. They are measured "
             f"on {explanation.rounds:,} separate inputs; explanation.json has the gap for these "
             "inputs.", class_="note"),
-        _effects(explanation.units, findings.codes) if len(shown) < len(explanation.units) else None,
-        _sensitivities(explanation.units),
+        _effects(units, findings.codes) if len(_main_units(explanation)) < len(units) else None,
+        sensitivities,
         html_table("Layer by layer", headers, layers) if layers else None,
         el("p", explanation.statement, class_="note"),
     )  # fmt: skip
@@ -98,33 +118,6 @@ def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]
         "no effect was shown. The intervals hold together. Effects overlap, so they do not add up to the gap. They are "
         "effects inside the model, not causes in the world.",
     )
-
-
-def _sensitivities(units: Sequence[Influence]) -> Markup:
-    """Return the sensitivities of the paper in the order of the network: inputs first, then layers by their number."""
-    ranked = sorted(units, key=lambda unit: -unit.sensitivity.estimate)
-    shown = sorted(ranked[:MOST_BARS], key=lambda u: (u.layer != "inputs", len(u.layer), u.layer, u.place))
-    every = len(shown) == len(units)
-    title = "Sensitivity of every unit" if every else f"Sensitivity of {len(shown)} units"
-    which = "All units" if every else f"The {len(shown)} largest of {len(units):,} units"
-    return figure(
-        units_overview(title, f"Largest: {ranked[0].name} with {bounded(ranked[0].sensitivity)}.", shown),
-        title,
-        f"Sensitivity compares how often a unit's states occur in different groups. {which} on one scale, thin "
-        "lines for the intervals; numbers are in explanation.json. It can mislead, because it does not measure the "
-        "influence of a unit on the decision; the effects above do.",
-    )
-
-
-def _words(explanation: Explanation) -> Markup | None:
-    words: list[list[Child]] = [
-        [name(word.word), f"{word.texts:,}", bounded(word.effect)] for word in explanation.words[:MOST_SHOWN_WORDS]
-    ]
-    caption = (
-        "Words: the decrease of the share of texts with this decision when the word is left out. If the brackets "
-        "contain 0, no effect was shown."
-    )
-    return html_table(caption, ["word", "texts drawn with it", "effect"], words) if words else None
 
 
 def witnesses_section(findings: Findings) -> Markup | None:

@@ -15,7 +15,7 @@ from fairchain.report.findings import Findings, unit_name
 from fairchain.statements import CONSTANT
 
 if TYPE_CHECKING:
-    from fairchain.repairing.result import Price, RepairRecord
+    from fairchain.repairing.result import RepairRecord
     from fairchain.verification.family import FamilyRecord
     from fairchain.verification.record import GroupRate, VerdictRecord
 
@@ -178,23 +178,19 @@ def _repair(repair: RepairRecord | None) -> str:
     groups = repair.groups[:MOST_PRINTED_ROWS] if repair.price is not None else ()
     outcome = escape(groups[0].outcome) if groups else ""
     moved = [[escape(g.group), f"{g.gained:,}", f"{g.lost:,}", f"{g.inputs:,}"] for g in groups]
+    price = ""
+    if (paid := repair.price) is not None:
+        told = f"{escape(paid.measure)} {paid.before:.4f} before, {paid.after:.4f} after, change {bounded(paid.change)}"
+        told = f"{bounded(paid.agreement)} decided as before" if paid.measure == "agreement" else told
+        sure = f" (confidence {confidence(paid.delta)})" if paid.delta else ""
+        price = f"Price: {told}, on {escape(paid.on)}{sure}."
     return joined(
         "## The repaired model" if repair.accepted else "## The repair: none was accepted",
         "" if repair.after is None else _verdict_line(repair.after),
         f"> {escape(repair.statement)}",
-        _price(repair.price) if repair.price is not None else "",
+        price,
         markdown_table(["group", f"gained {outcome}", f"lost {outcome}", "of"], moved) if moved else "",
         markdown_table(["what changed", "from", "to"], changes) if changes else "",
         f"... and {more} more." if more > 0 else "",
         *map(escape, repair.notes),
     )
-
-
-def _price(price: Price) -> str:
-    """Return the accuracy, or the agreement with the original network, with its interval."""
-    sure = f" (confidence {confidence(price.delta)})" if price.delta else ""
-    on = f"on {escape(price.on)}{sure}."
-    if price.measure == "agreement":
-        return f"Price: {bounded(price.agreement)} decided as before, {on}"
-    told = f"{price.before:.4f} before, {price.after:.4f} after, change {bounded(price.change)}"
-    return f"Price: {escape(price.measure)} {told}, {on}"

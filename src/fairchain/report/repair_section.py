@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fairchain.number_format import bounded, confidence, share
 from fairchain.repairing.result import Price, RepairRecord
 from fairchain.report.findings import Findings
@@ -30,10 +32,20 @@ def repair_section(findings: Findings) -> Markup | None:
         return findings.missing("repair", "repair", "The repair")
     if not repair.needed:
         return None
-    after = None
+    after = same_direction = None
+    # Each group before and after the repair; none if groups are not compared.
+    pairs: list[tuple[EvaluatedGroup, EvaluatedGroup]] = []
     if repair.after is not None:
         title = "After the repair" if repair.accepted else "Best attempt, not accepted"
         after = join(el("h3", title), verdict_panel(repair.after))
+        if repair.after.kind != "individual":
+            later = {group.name: group for group in repair.after.groups if group.outcome == findings.outcome}
+            pairs = [(group, later[group.name]) for group in findings.groups if group.name in later]
+    less, more = all(new.high < old.low for old, new in pairs), all(new.low > old.high for old, new in pairs)
+    if pairs and (less or more):
+        # Equal rates may be low for all.
+        often = f"{'less' if less else 'more'} often than before the repair."
+        same_direction = el("p", f"Every group gets “{findings.outcome}” {often}")
     searched = f"{repair.candidates:,} candidates were searched. " if repair.candidates else ""
     tested = f"The repaired model was tested on fresh {findings.inputs}. {OTHER_DRAWS}" if repair.accepted else ""
     if repair.before.delta == 0:
@@ -52,10 +64,10 @@ def repair_section(findings: Findings) -> Markup | None:
         "The repair" if repair.accepted else "The repair: none was accepted",
         el("p", REPAIR.format(again="on new inputs" if repair.before.delta else "again")) if repair.accepted else None,
         after,
-        _same_direction(findings, repair),
+        same_direction,
         other_questions,
         el("p", f"{searched}{tested}") if searched or tested else None,
-        _before_after(findings, repair),
+        _before_after(findings, repair, pairs),
         _table_after(findings, repair),
         _price(repair.price) if repair.price is not None else None,
         _front(findings, repair) if repair.front else None,
@@ -66,26 +78,11 @@ def repair_section(findings: Findings) -> Markup | None:
     )
 
 
-def _groups_in_both(findings: Findings, repair: RepairRecord) -> list[tuple[EvaluatedGroup, EvaluatedGroup]]:
-    """Return each group before and after the repair; none if groups are not compared."""
-    if repair.after is None or repair.after.kind == "individual":
-        return []
-    after = {group.name: group for group in repair.after.groups if group.outcome == findings.outcome}
-    return [(group, after[group.name]) for group in findings.groups if group.name in after]
-
-
-def _same_direction(findings: Findings, repair: RepairRecord) -> Markup | None:
-    """Return a remark if a repair lowers, or raises, the rate of every group: equal rates may be low for all."""
-    pairs = _groups_in_both(findings, repair)
-    less, more = all(new.high < old.low for old, new in pairs), all(new.low > old.high for old, new in pairs)
-    if not pairs or not (less or more):
-        return None
-    return el("p", f"Every group gets “{findings.outcome}” {'less' if less else 'more'} often than before the repair.")
-
-
-def _before_after(findings: Findings, repair: RepairRecord) -> Markup | None:
+def _before_after(
+    findings: Findings, repair: RepairRecord, pairs: Sequence[tuple[EvaluatedGroup, EvaluatedGroup]]
+) -> Markup | None:
     """Return the rate of each group before and after the repair as a dumbbell each."""
-    lines = [Dumbbell(old.name, old.estimate, new.estimate) for old, new in _groups_in_both(findings, repair)]
+    lines = [Dumbbell(old.name, old.estimate, new.estimate) for old, new in pairs]
     if not lines or len(lines) > MOST_SHOWN_GROUPS:
         return None
     title = f"Probability of {findings.outcome} before and after the repair"
@@ -136,8 +133,8 @@ def _table_after(findings: Findings, repair: RepairRecord) -> Markup | None:
         if moved:
             cells += ["–" if t is None else f"{t:.4g}" for t in thresholds.get(row.group, (None, None))]
         rows.append(cells)
-    told = [f"Ratio: the impact ratio. Before the repair: {_lowered(before.four_fifths)} After it: "
-            f"{_lowered(after.four_fifths)}" if after.four_fifths else ""]  # fmt: skip
+    compared = [each.four_fifths[:1].lower() + each.four_fifths[1:] for each in (before, after)]
+    told = [f"Ratio: the impact ratio. Before the repair: {compared[0]} After it: {compared[1]}" if compared[1] else ""]
     if after.moved:
         told.append(
             "Gained: individuals with the outcome only after the repair; lost: only before. Counted on "
@@ -148,10 +145,6 @@ def _table_after(findings: Findings, repair: RepairRecord) -> Markup | None:
         el("p", " ".join(filter(None, told)), class_="note"),
     )
     return content if len(rows) <= MOST_UNFOLDED else el("details", el("summary", f"All {len(rows)} groups"), content)
-
-
-def _lowered(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
 
 
 def _front(findings: Findings, repair: RepairRecord) -> Markup:

@@ -10,7 +10,7 @@ from fairchain.report.findings import Findings
 from fairchain.report.first_screen import property_text
 from fairchain.report.markup import Child, Markup, el, figure, html_table, join, name, section
 from fairchain.report.plots.intervals import Band, Line, intervals
-from fairchain.report.plots.matrix import Gap, Headline, matrix, side_of
+from fairchain.report.plots.matrix import Gap, matrix, side_of
 from fairchain.report.selection_table import FOUR_FIFTHS, RowsLeftOut, SelectionRow, SelectionTable
 from fairchain.spec.subgroups import OVERALL
 from fairchain.verification.record import GroupRate, VerdictRecord
@@ -275,7 +275,15 @@ def pairs_section(findings: Findings) -> Markup | None:
         # The gap of a single pair is that of the verdict.
         return None
     every = list(dict.fromkeys(chained.from_iterable((pair.first, pair.second) for pair in pairs)))
-    names = every if len(every) <= MOST_IN_MATRIX else _of_the_widest(findings, every)
+    names = every
+    if len(every) > MOST_IN_MATRIX:
+        # The groups of the pairs that differ most, in their original order.
+        chosen: set[str] = set()
+        for pair in sorted(pairs, key=findings.size, reverse=True):
+            if len(chosen) >= MOST_IN_MATRIX:
+                break
+            chosen |= {pair.first, pair.second}
+        names = [each for each in every if each in chosen]
     gaps: dict[tuple[str, str], Gap] = {}
     for pair in pairs:
         gap = pair.estimate, pair.low, pair.high
@@ -288,6 +296,12 @@ def pairs_section(findings: Findings) -> Markup | None:
     above = above if findings.verdict.shift is None else set()
     sides = ["fails" if {p.first, p.second} in above else side_of(p.low, p.high, threshold, ratio=ratio) for p in pairs]
     fails, meets = sides.count("fails"), sides.count("meets")
+    # The pair of the verdict has the verdict's number, unless the table has another number for it.
+    worst, headline = findings.verdict.gap, None
+    widest = frozenset((worst.more, worst.less))
+    own = next((each for each in pairs if {each.first, each.second} == widest), None)
+    if own is not None and abs(abs(own.estimate) - worst.estimate) <= 1e-9:
+        headline = widest, findings.verdict.measured.partition(" ")[0]
     what = "the smaller rate divided by the larger" if ratio else "row minus column"
     of, most = ("ratio", "smallest") if ratio else ("gap", "largest")
     together = "" if exact else f" The intervals of all pairs hold together; that of the {most} {of} is in the verdict."
@@ -312,27 +326,7 @@ def pairs_section(findings: Findings) -> Markup | None:
             gaps,
             threshold,
             ratio=ratio,
-            headline=_headline_cell(findings),
+            headline=headline,
             above=above,
         ),
     )  # fmt: skip
-
-
-def _headline_cell(findings: Findings) -> Headline:
-    """Return the pair of the verdict with the verdict's number; None if the table has another number for it."""
-    gap = findings.verdict.gap
-    pair = frozenset((gap.more, gap.less))
-    own = next((each for each in findings.pairs if {each.first, each.second} == pair), None)
-    if own is None or abs(abs(own.estimate) - gap.estimate) > 1e-9:
-        return None
-    return pair, findings.verdict.measured.partition(" ")[0]
-
-
-def _of_the_widest(findings: Findings, names: list[str]) -> list[str]:
-    """Return the groups of the pairs that differ most, up to the size of the matrix, in their original order."""
-    chosen: set[str] = set()
-    for pair in sorted(findings.pairs, key=findings.size, reverse=True):
-        if len(chosen) >= MOST_IN_MATRIX:
-            break
-        chosen |= {pair.first, pair.second}
-    return [each for each in names if each in chosen]

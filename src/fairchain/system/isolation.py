@@ -227,7 +227,7 @@ def answer() -> None:
     import pickle
 
     from fairchain.errors import ModelError
-    from fairchain.system.interrupts import Interrupts, install
+    from fairchain.system.interrupts import Interrupts, install, is_interruption
 
     handler = Interrupts()
     install(handler)
@@ -251,7 +251,14 @@ def answer() -> None:
             options["progress"] = lambda *value: send("progress", value)
         found = ("result", function(*arguments, **options))
     except BaseException as error:  # the caller must get every exception
-        found = ("error", _handed_back(error))
+        raised: BaseException = error
+        if out_of_memory(error):
+            raised = ModelError(NO_MEMORY)
+        elif is_interruption(error):
+            raised = KeyboardInterrupt()
+        elif not isinstance(error, Exception):
+            raised = ModelError(f"the model's own code raised {type(error).__name__}")
+        found = ("error", raised)
     handler.close()
     try:
         send(*found)
@@ -259,17 +266,3 @@ def answer() -> None:
         send("error", ModelError(f"{type(found[1]).__name__}: cannot be returned from a separate process"))
     sys.stderr.flush()
     os._exit(0)
-
-
-def _handed_back(error: BaseException) -> BaseException:
-    """Return the exception for the caller, which replaces another one."""
-    from fairchain.errors import ModelError
-    from fairchain.system.interrupts import is_interruption
-
-    if out_of_memory(error):
-        return ModelError(NO_MEMORY)
-    if is_interruption(error):
-        return KeyboardInterrupt()
-    if not isinstance(error, Exception):
-        return ModelError(f"the model's own code raised {type(error).__name__}")
-    return error

@@ -33,7 +33,16 @@ def flow_picture(title: str, about: str, flow: ChainFlow, headings: Sequence[str
             label(places.x(column) + NODE / 2, 18, heading, space=places.space, class_="heading", text_anchor="middle")
             for column, heading in enumerate(headings)
         ),
-        *map(_start, flow.strands, names, places.starts),
+        *(
+            el(
+                "g",
+                el("title", strand.name),
+                el("rect", x=LEFT, y=y, width=NODE, height=WHOLE, class_="node"),
+                label(LEFT - 8, y + WHOLE / 2 + 4, short, space=LEFT - 12, class_="name", text_anchor="end"),
+                class_=f"strand {strand.tone}",
+            )
+            for strand, short, y in zip(flow.strands, names, places.starts, strict=True)
+        ),
         el("g", *_ribbons(places), class_="ribbons"),
         el("g", *(_node(places, column, state, headings) for column, state in states)),
         class_="plot flow",
@@ -72,16 +81,6 @@ class _Places:
         last = max(len(self.flow.columns) - 1, 1)
         first = LEFT + (WIDTH - LEFT - RIGHT) / (last + 1)
         return first + column * (WIDTH - RIGHT - NODE - first) / last if len(self.flow.columns) > 1 else WIDTH - RIGHT
-
-
-def _start(strand: Strand, short: str, y: float) -> Markup:
-    return el(
-        "g",
-        el("title", strand.name),
-        el("rect", x=LEFT, y=y, width=NODE, height=WHOLE, class_="node"),
-        label(LEFT - 8, y + WHOLE / 2 + 4, short, space=LEFT - 12, class_="name", text_anchor="end"),
-        class_=f"strand {strand.tone}",
-    )
 
 
 def _ribbons(places: _Places) -> Iterator[Markup]:
