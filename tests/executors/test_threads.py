@@ -5,10 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from fairchain import verify
 from fairchain.executors import open_workers
 from fairchain.executors.threads import SharedUnits, Threads
+from fairchain.spec import parse_spec
+from tests.questions import category, changed, integer, question, real
 
 
 class Noting:
@@ -170,3 +175,29 @@ def test_the_error_of_an_expected_unit_is_raised_where_the_unit_is_yielded() -> 
         list(second.computed_by(threads, 2))
     threads.shutdown()
     assert compute.begun.count(2) == 1
+
+
+class CountingRows:
+    """A function of the user that counts the rows it gets; each of eight groups has its own rate."""
+
+    def __init__(self) -> None:
+        self.rows, self._lock = 0, threading.Lock()
+
+    def __call__(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        with self._lock:
+            self.rows += len(values)
+        shift = np.array([0, 0.02, 0.021, 0.03, 0.035, 0.04, 0.041, 0.0425])[values[:, 2].astype(int)]
+        return np.asarray(0.02 * values[:, 0] + 0.5 * values[:, 1] + shift > 1.2, np.int64)
+
+
+def test_the_users_own_code_gets_no_row_in_vain() -> None:
+    """Groups are cleared one by one, so that chunks of all of them would often be begun in vain."""
+    data = question(integer("age", 0, 100), real("x"), category("group", *"ABCDEFGH"))
+    data = changed(changed(data, "model.path", ...), "property.threshold", 0.0213)
+    data = changed(changed(data, "guarantee.delta", 1e-6), "guarantee.budget", {"evaluations": 2_000_000})
+    rows = []
+    for workers in (1, 8):
+        function = CountingRows()
+        assert verify(function, parse_spec(data), workers=workers).evaluations <= 2_000_000
+        rows.append(function.rows)
+    assert rows[0] == rows[1]

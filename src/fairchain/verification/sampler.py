@@ -222,10 +222,13 @@ class Sampler:
         """Return the chunks with which the batch after these units probably begins: one for each worker.
 
         None unless all units are whole chunks of the largest size: then the next batch is as long or longer, and
-        probably has the same subgroups.
+        probably has the same subgroups. None for the user's own code: calls in vain would exceed a budget.
         """
         last, drawn, counted, subgroups = units[-1]
         left = float("inf") if most is None else most - len(units) * LARGEST_CHUNK
-        if self._recall is not None or counted < LARGEST_CHUNK or left < self._workers.count * LARGEST_CHUNK:
+        own_code = hasattr(self._model, "expect")  # a `FunctionModel`
+        if own_code or self._recall is not None or counted < LARGEST_CHUNK:
+            return []
+        if left < self._workers.count * LARGEST_CHUNK:
             return []
         return [(last + 1 + place, drawn, counted, subgroups) for place in range(self._workers.count)]
