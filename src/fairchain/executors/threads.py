@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -96,11 +97,11 @@ class SharedUnits(Generic[Found]):
         self._begun: deque[BegunUnit[Found]] = deque()
         # Threads that still compute earlier units notify this object too.
         self._changed: threading.Condition = threading.Condition() if earlier is None else earlier._changed
-        if earlier is not None and earlier._yielded == len(earlier._units):
-            for each, unit in zip(earlier._begun, self._units, strict=False):
-                if each.unit != unit:
-                    break
-                self._begun.append(each)
+        if earlier is not None:
+            with self._changed:
+                begun = list(earlier._begun) if earlier._yielded == len(earlier._units) else []
+            same = takewhile(lambda pair: pair[0].unit == pair[1], zip(begun, self._units, strict=False))
+            self._begun.extend(each for each, _ in same)
 
     def computed_by(self, threads: Threads | Executor, count: int) -> Generator[Found, None, None]:
         """Yield the results in order, computed by this thread and `count - 1` others."""
