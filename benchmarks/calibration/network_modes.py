@@ -19,7 +19,7 @@ from benchmarks.calibration.known_truth import DELTA, category, number, outside,
 from benchmarks.calibration.measure import GAP, VERDICT, Effort, Mode, Wrong
 from benchmarks.calibration.unsound import Breaking, Peeking, counted_often, deciding_by
 from fairchain import Decision, explain, learn_chain
-from fairchain.explaining import explainer
+from fairchain.explaining.effect_counts import EffectCounter
 from fairchain.models import OnnxModel
 from fairchain.prepare import prepare
 from fairchain.repairing.judge import Judge
@@ -167,7 +167,7 @@ def inside_modes() -> list[Mode]:
             DELTA,
             _explained,
             f"every round counted {2**DOUBLED} times",
-            partial(_explained, breaking=partial(counted_often, explainer, "_count", DOUBLED)),
+            partial(_explained, breaking=partial(counted_often, EffectCounter, "count", DOUBLED)),
             share=0.2,
         ),
         *chains,
