@@ -9,6 +9,7 @@ import datetime
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -19,10 +20,13 @@ import pytest
 import fairchain
 from fairchain.drafting.draft import LABELS_NEEDED
 from fairchain.errors import DataError, FairchainError, SpecError
+from fairchain.models.base import describe_input
 from fairchain.models.file_frames import READ_OTHERWISE
-from fairchain.models.frames import CELLS_ALIKE, as_frames
+from fairchain.models.frames import CELLS_ALIKE, OwnFrame, as_frames, column_name
+from fairchain.prepare import prepare
 from fairchain.spec import revise
 from fairchain.spec.validate import NUL_IN_LABEL
+from fairchain.verification.witnesses import unprotected
 from tests.messages import says
 
 pd = pytest.importorskip("pandas")
@@ -424,3 +428,53 @@ def test_a_column_that_may_have_the_true_labels_does_not_name_the_answers_of_a_m
         fairchain.check(model, table, **asked)
     for stated in ({"ignore": ["status"]}, {"labels": ("no", "yes"), "outcome": "yes"}):
         assert fairchain.check(model, table, **asked, **stated).decision is fairchain.Decision.UNFAIR
+
+
+def test_a_part_of_a_table_is_shown_with_its_own_cells() -> None:
+    """A repair divides the rows of a sample: the model must get the cells of its part, and not of the first rows."""
+    pandas = pytest.importorskip("pandas")
+    count = 40
+    frame = pandas.DataFrame(
+        {
+            "sex": ["F", "M"] * (count // 2),
+            "job": [f"job {place // 10}" for place in range(count)],
+            "age": [np.nan if place % 7 == 3 else 20.0 + place for place in range(count)],
+        }
+    )
+    seen: list[Any] = []
+
+    def decide(shown: Any) -> list[str]:
+        seen.append(shown)
+        return ["yes" if age > 30 else "no" for age in shown["age"]]
+
+    spec = fairchain.check(as_frames(decide), frame, protected="sex", labels=["no", "yes"], reading="population").spec
+    rows = prepare(as_frames(decide), spec, data=frame).rows
+    assert rows is not None
+    half = np.arange(1, count, 2)
+    part = replace(rows, values=rows.values[half], numbers=rows.numbers[half])
+    shown = OwnFrame(spec.features, [column_name(feature) for feature in spec.features], part)
+    for values in (part.values, part.values.copy()):
+        found = shown(values).reset_index(drop=True)
+        pandas.testing.assert_frame_equal(
+            found[list(frame)], frame.iloc[half].reset_index(drop=True), check_dtype=False
+        )
+
+
+def test_a_missing_value_of_an_example_is_called_missing() -> None:
+    """In an audit of rows with gaps the examples of an explanation, and the model's own errors, may name them."""
+    features = [
+        {"name": "sex", "kind": "category", "values": ["F", "M"]},
+        {"name": "job", "kind": "category", "values": ["clerk", "cook"]},
+        {"name": "age", "kind": "real", "low": 0, "high": 99},
+    ]
+    spec = fairchain.parse_spec(
+        {
+            "model": {"labels": ["no", "yes"]},
+            "feature": features,
+            "property": {"kind": "difference", "protected": ["sex"], "threshold": 0.1},
+        }
+    )
+    row = np.array([1.0, np.nan, np.nan])
+    assert unprotected(spec, row) == {"job": "missing", "age": "missing"}
+    assert unprotected(spec, np.array([1.0, 1.0, 40.0])) == {"job": "cook", "age": 40.0}
+    assert describe_input(spec.described, row) == "sex=M, job=missing, age=missing"

@@ -323,10 +323,18 @@ def describe_input(features: Described, row: NDArray[Any]) -> str:
         from fairchain.text.quoting import quoted
 
         return f'{text.name}="{quoted(in_words(text, row))}"'
+    shown = [shown_value(feature, value) for feature, value in zip(features, row, strict=True)]
     return ", ".join(
-        f"{feature.name}={feature.values[int(value)] if isinstance(feature, CategoryFeature) else format(value, 'g')}"
-        for feature, value in zip(features, row, strict=True)
+        f"{feature.name}={value if isinstance(value, str) else format(value, 'g')}"
+        for feature, value in zip(features, shown, strict=True)
     )
+
+
+def shown_value(feature: Feature | TextFeature, value: float) -> str | float:
+    """Return a value of a feature for a reader: a number, the name of a category, or "missing"."""
+    if np.isnan(value):
+        return "missing"
+    return str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else float(value)
 
 
 def in_words(text: TextFeature, row: NDArray[Any]) -> str:

@@ -164,7 +164,9 @@ class OwnFrame:
         assert rows.table is not None
         named = {column_name(feature): (place, feature) for place, feature in enumerate(features)}
         frame = pandas_frame(rows.table.frame, columns)
-        frame = frame.iloc[rows.numbers - 1] if rows.dropped else frame
+        # The rows may be a part of the table: some were dropped, or a repair divides them.
+        if not np.array_equal(rows.numbers, np.arange(1, len(frame) + 1)):
+            frame = frame.iloc[rows.numbers - 1]
         owned = {str(name).strip(): place for place, name in enumerate(frame.columns)}
         self._columns: list[tuple[Any, int, Callable[[NDArray[Any]], Any]]] = []
         self._chosen: tuple[NDArray[Any], NDArray[np.int64]] | None = None

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairchain.models.base import decide, in_words
+from fairchain.models.base import decide, in_words, shown_value
 from fairchain.populations.streams import decision_words
 from fairchain.prepare import Case
-from fairchain.spec import CategoryFeature, Comparison, Group, Spec, Texts
+from fairchain.spec import Comparison, Group, Spec, Texts
 from fairchain.statistics import Rule
 from fairchain.verification.record import Witness
 from fairchain.verification.verdict import RunRecord
@@ -136,7 +136,7 @@ def unprotected(spec: Spec, row: NDArray[np.floating]) -> dict[str, str | float]
     if spec.text is not None:
         return {spec.text.name: quote(spec, in_words(spec.text, row))}
     return {
-        feature.name: str(feature.values[int(value)]) if isinstance(feature, CategoryFeature) else float(value)
+        feature.name: shown_value(feature, value)
         for feature, value in zip(spec.features, row, strict=True)
         if feature.name not in spec.protected
     }
