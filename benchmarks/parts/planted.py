@@ -32,7 +32,7 @@ PLANTED = {
     "always on": "the same, active for every input: the group changes how strongly, not whether",
     "decoys": "the same, with four more neurons that receive the group but have no outgoing connections",
     "deep": "a neuron of the second layer; the group enters through half of the first",
-    "interplay": "a feature on whose value it depends whether the group matters; uniform inputs",
+    "interplay": "a feature whose value determines whether the group matters; uniform inputs",
     "proxy": "a feature that depends on the group, in a network that does not receive it",
 }
 
