@@ -80,7 +80,10 @@ def cost_of_stakes(stakes: Counts) -> str:
 def wrong_at_threshold(error_split: Counts) -> str:
     """Return the share of wrong answers with half of delta for each answer, and with the whole of it."""
     half, whole = ((values[0] or 0) / 1500 for values in error_split.values())
-    return f"{whole:.1%} wrong answers at `delta = 0.1` ({half:.1%} with half for each)"
+    return (
+        f"At `delta = 0.1` it shows {whole:.1%} wrong answers if each verdict has the whole `delta`, which leaves no "
+        f"margin, and {half:.1%} if each has half."
+    )
 
 
 def rows_by_pairs(sample_rows: Counts) -> str:
@@ -98,7 +101,10 @@ def cluster_costs(cluster: Counts) -> Iterator[str]:
     none, dask, ray = (KEPT_REPLIES[title] for title in ("none", "Dask", "Ray"))
     yield f"{KEPT_TALLY:g} microseconds for a tally (the counts of 8,192 rounds and four groups)"
     yield f"{none:g} microseconds for each reply"
-    yield f"{(dask - none) / 1000:.1f} milliseconds for a group, Ray's driver {(ray - none) / 1000:.1f}"
+    yield (
+        f"Dask's client and scheduler in one process need {(dask - none) / 1000:.1f} milliseconds, and Ray's driver needs "
+        f"{(ray - none) / 1000:.1f} milliseconds"
+    )
     cores = [cluster[f"{title} / cores until it saturates"][0] for title in ("none", "Dask", "Ray")]
     yield f"saturates at {cores[0]} cores alone, at {cores[1]} with Dask and at {cores[2]} with Ray"
 
