@@ -102,8 +102,8 @@ def cluster_costs(cluster: Counts) -> Iterator[str]:
     yield f"{KEPT_TALLY:g} microseconds for a tally (the counts of 8,192 rounds and four groups)"
     yield f"{none:g} microseconds for each reply"
     yield (
-        f"Dask's client and scheduler in one process need {(dask - none) / 1000:.1f} milliseconds, and Ray's driver needs "
-        f"{(ray - none) / 1000:.1f} milliseconds"
+        f"Dask's client and scheduler in one process need {(dask - none) / 1000:.1f} milliseconds, "
+        f"and Ray's driver needs {(ray - none) / 1000:.1f} milliseconds"
     )
     cores = [cluster[f"{title} / cores until it saturates"][0] for title in ("none", "Dask", "Ray")]
     yield f"saturates at {cores[0]} cores alone, at {cores[1]} with Dask and at {cores[2]} with Ray"
