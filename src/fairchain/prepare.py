@@ -10,7 +10,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -317,11 +317,14 @@ def case_of(
         data_sha256: str | None = rows.sha256
     else:
         dtype = np.dtype(model.dtype if model is not None else np.float32)
-        content = content_of(spec) if isinstance(spec.population, Uniform) else None
-        if content is not None:
+        content = content_of(spec) if isinstance(spec.population, Uniform | Texts) else None
+        if content is None:
+            groups, left_out, comparison, drawn = _compared(spec, dtype, rows, function, predicate)
+        elif isinstance(spec.population, Uniform):
             groups, left_out, comparison, drawn = _uniform(content, dtype)
         else:
-            groups, left_out, comparison, drawn = _compared(spec, dtype, rows, function, predicate)
+            compute = partial(_compared, spec, dtype, rows, function, predicate)
+            groups, left_out, comparison, drawn = cast("TextRows", rows).known((content, dtype), compute)
         data_sha256 = rows.sha256 if rows is not None else drawn.sha256
     if isinstance(spec.population, Texts):
         texts = cast("TextRows", rows)

@@ -16,8 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from fairchain import datasets
+from fairchain.datasets.fetch import choice_file
 from fairchain.errors import DataError, SpecError
-from fairchain.populations import Scratch, build_population
+from fairchain.populations import Scratch, build_population, text_rows
 from fairchain.populations.build import SHARES_UNKNOWN, large_enough
 from fairchain.populations.streams import Address
 from fairchain.populations.text_rows import (
@@ -295,9 +297,8 @@ def test_what_was_found_in_a_corpus_is_kept_for_questions_like_the_last(tmp_path
     assert rows.population_of(subgroups[:2]).pools[1] is not rows.population_of(subgroups).pools[0]
     for number in range(20):
         read_texts(parse_spec(changed(data, "feature.1.terms.sun", ["sunny", f"sun{number}"])))
-    assert len(rows.corpus.asked) <= MOST_KEPT
+    assert len(text_rows._last_rows) <= MOST_KEPT
     copied = pickle.loads(pickle.dumps(rows.population_of(subgroups)))
-    assert not copied.corpus.asked
     assert np.array_equal(
         copied.rounds(1, 2, 50).inputs([0, 1, 2]), population_of(rows.spec).rounds(1, 2, 50).inputs([0, 1, 2])
     )
@@ -322,6 +323,45 @@ def test_a_changed_file_or_question_is_always_seen(tmp_path: Path) -> None:
     assert pools() == [[0, 1, 3], [2], [4, 5]]
     corpus_file(tmp_path, TEXTS[:-1])
     assert pools() == [[0, 1, 3], [2], [4]]
+    (tmp_path / "terms.toml").unlink()
+    with pytest.raises(SpecError, match=r"terms\.toml"):
+        pools()
+
+
+def test_the_users_own_files_of_a_data_set_are_seen_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cache" / "toxicity"
+    monkeypatch.setenv("FAIRCHAIN_CACHE", str(folder.parent))
+    folder.mkdir(parents=True)
+    data = question(tmp_path, path=None, dataset="toxicity")
+
+    def texts() -> int:
+        return len(read_texts(parse_spec(data)).corpus)
+
+    def written(path: Path, count: int) -> Path:
+        lines = [f'"{text}",fine,train\n' for text in TEXTS[:count]]
+        path.write_text("comment,toxic,split\n" + "".join(lines), encoding="utf-8")
+        return path
+
+    written(folder / "comments.csv", 6)
+    assert texts() == 6
+    for count in (5, 4):
+        copies = folder / "own" / f"copy{count}"
+        copies.mkdir(parents=True)
+        written(copies / "comments.csv", count)
+        choice_file("toxicity").write_text(copies.name)
+        assert texts() == count
+    datasets.remove(["toxicity"])
+    with pytest.raises(DataError, match="toxicity"):
+        texts()
+
+
+def test_the_rows_of_one_corpus_are_kept_at_a_time(tmp_path: Path) -> None:
+    first, second = (tmp_path / name for name in ("first", "second"))
+    for folder in (first, second):
+        folder.mkdir()
+        read_texts(parse_spec(question(folder)))
+    (kept,) = text_rows._last_rows.values()
+    assert kept.corpus.name.startswith(str(second))
 
 
 BAD: dict[str, tuple[tuple[str, ...], dict[str, Any], type[Exception], str]] = {

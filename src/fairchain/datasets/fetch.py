@@ -123,6 +123,11 @@ def here(name: str, *, cache: Path | str | None = None) -> list[Path]:
     return paths
 
 
+def choice_file(name: str) -> Path:
+    """Return the file in the cache that names the user's own files of a data set, if there are any."""
+    return cache_dir() / name / OWN_FILES / CURRENT
+
+
 def missing(names: Sequence[str], *, cache: Path | str | None = None) -> list[DataSource]:
     """Return those of the data sets that are not in the cache."""
     sources = [_source(name) for name in names]

@@ -16,18 +16,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fairchain.datasets import SOURCES, cache_dir
+from fairchain.datasets.fetch import choice_file
 from fairchain.errors import DataError, SpecError
 from fairchain.messages import many
-from fairchain.spec import CategoryFeature, Feature, Group, Spec, Texts
+from fairchain.spec import CategoryFeature, Feature, Group, Spec, TextFeature, Texts
 from fairchain.spec.conditions import predicate_of
 from fairchain.spec.documents import is_file
 from fairchain.spec.groups import Domain
 from fairchain.spec.subgroups import Subgroup, comparison_of
 from fairchain.tables import TableRows, read_table
 from fairchain.tables.rows import feature_values, label_values, leave_out
-from fairchain.text.corpus import Beside, Corpus, read_corpus
+from fairchain.text.corpus import Beside, Corpus, corpus_files, read_corpus
 from fairchain.text.files import stamps_of
-from fairchain.text.lexicon import Ids, Lexicon, lexicon_of
+from fairchain.text.lexicon import Ids, Lexicon, lexicon_files, lexicon_of
 from fairchain.text.synonyms import wordnet_files
 from fairchain.text.terms import Span, Terms, mentions_in, mentions_of, spans_in, swapped, terms_of
 
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
     from fairchain.populations.texts import TextPopulation
 
 Mask = NDArray[np.bool_]
-# Largest number of questions about a corpus for which texts are kept, and of groups or subgroups of each.
-MOST_KEPT = 4
+# Largest number of questions about a corpus whose texts are kept, and of results that are kept for each.
+MOST_KEPT, MOST_KNOWN = 4, 12
 GROUP_OF_SEVERAL_TERMS = (
     'feature "{feature}".groups: "{name}" has several values, and a text is shown with the terms of one; with as = '
     '"swapped" give every group a single value'
@@ -223,12 +225,19 @@ class TextRows(TableRows):
         """Copy the rows into another process without the populations that draw from them."""
         return {name: value for name, value in self.__dict__.items() if name != "_known"}
 
+    def known(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """Return what depends only on these rows and a key, computed once; a few results are kept."""
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            found = self._known[key] = compute()
+        return found
+
     def members_of(self, groups: Sequence[Group]) -> Mask:
         """Return (groups, texts): which of the texts in the scope of the question belong to each group."""
         key = ("members", *(group.domains for group in groups))
-        found: Mask = _kept(
-            self._known, key, lambda: np.array([self.members(group) & self.concerned for group in groups])
-        )
+        found: Mask = self.known(key, lambda: np.array([self.members(group) & self.concerned for group in groups]))
         found.flags.writeable = False
         return found
 
@@ -237,7 +246,7 @@ class TextRows(TableRows):
         from fairchain.populations.texts import TextPopulation
 
         key = tuple((each.name, each.group and each.group.domains, each.truth) for each in subgroups)
-        found: TextPopulation = _kept(self._known, key, lambda: TextPopulation(self, subgroups))
+        found: TextPopulation = self.known(key, lambda: TextPopulation(self, subgroups))
         return found
 
     def for_spec(self, spec: Spec) -> TextRows:
@@ -269,6 +278,10 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
     population, text = spec.population, spec.text
     if not isinstance(population, Texts) or text is None:
         raise SpecError('population.kind: is not a corpus; write kind = "text" with path or dataset')
+    key = _content(spec), str(cache_dir())
+    known = _last_rows.get(key) if frame is None else None
+    if known is not None and stamps_of(*(path for path, _, _ in known.stamps)) == known.stamps:
+        return known.rows
     # Before the corpus, because their errors are found immediately.
     _terms(spec)
     beside: Beside = {}
@@ -277,27 +290,38 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
     columns = [feature for feature in spec.features if getattr(feature, "terms", None) is None]
     for feature in columns:
         beside[feature.column or feature.name] = f'the [[feature]] "{feature.name}", or state its column'
+    # Before they are read: a file that changes meanwhile is read again.
+    stamps = stamps_of(*_files(spec, population, text)) if frame is None else ()
     lexicon = None if text.raw else lexicon_of(text)
     corpus = read_corpus(population, lexicon, text.length or 0, beside=beside, frame=frame)
-    # The rows depend on further files besides the corpus and the lexicon: terms and synonyms.
-    files = [Path(terms) for each in spec.features if is_file(terms := str(getattr(each, "terms", None)))]
-    if population.synonyms == "wordnet" and population.wordnet is not None:
-        files += wordnet_files(population.wordnet)
-    key = _content(spec), stamps_of(*files)
-    rows: TextRows = _kept(
-        corpus.asked, key, lambda: _rows_of(spec, lexicon, *_beside(spec, population, corpus, columns))
-    )
+    rows = _rows_of(spec, lexicon, *_beside(spec, population, corpus, columns))
+    if frame is None:
+        if len(_last_rows) >= MOST_KEPT or any(each.corpus is not corpus for each in _last_rows.values()):
+            _last_rows.clear()
+        _last_rows[key] = _ReadRows(rows, corpus, stamps)
     return rows
 
 
-def _kept(known: dict[Any, Any], key: Any, compute: Callable[[], Any]) -> Any:
-    """Return the cached value of a key, computed if it is missing; a few values are kept."""
-    found = known.get(key)
-    if found is None:
-        if len(known) >= MOST_KEPT:
-            known.clear()
-        found = known[key] = compute()
-    return found
+class _ReadRows(NamedTuple):
+    """Rows that were read, the whole corpus that they belong to, and the files on which they depend."""
+
+    rows: TextRows
+    corpus: Corpus
+    stamps: tuple[tuple[Path, int, int], ...]
+
+
+# The rows of the last questions, all about the last corpus: texts fill much memory.
+_last_rows: dict[tuple[bytes, str], _ReadRows] = {}
+
+
+def _files(spec: Spec, population: Texts, text: TextFeature) -> list[Path]:
+    """Return the files on which the rows of a question depend: corpus, lexicon, terms and synonyms."""
+    files = [*corpus_files(population), *lexicon_files(text)]
+    files += [choice_file(name) for name in (population.dataset, text.vectors) if name in SOURCES]
+    files += [Path(terms) for each in spec.features if is_file(terms := str(getattr(each, "terms", None)))]
+    if population.synonyms == "wordnet" and population.wordnet is not None:
+        files += wordnet_files(population.wordnet)
+    return files
 
 
 def _content(spec: Spec) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache, reduce
 from itertools import combinations
@@ -245,9 +246,11 @@ def spec_from(content: bytes) -> Spec:
 
 
 @lru_cache(maxsize=32)
-def _check_content(content: bytes) -> None:
-    """Check a spec once, because questions are often repeated with another seed or model."""
-    check_spec(spec_from(content))
+def _check_content(content: bytes) -> Spec:
+    """Check a spec once, because questions are often repeated with another seed or model; return it without a seed."""
+    spec = spec_from(content)
+    check_spec(spec)
+    return spec
 
 
 def _converted(data: Mapping[str, Any]) -> Spec:
@@ -277,8 +280,15 @@ def revise(spec: Spec, **changes: Any) -> Spec:
 
     Keys are written with double underscores for dots: `revise(spec, guarantee__delta=0.05)`.
     """
-    data = msgspec.to_builtins(spec)
     kind = changes.get("property__kind")
+    if changes.keys() == {"guarantee__seed"} and not isinstance(spec.property, ProbabilityFormula):
+        # Only the seed differs from a spec that was checked before: its features need not be converted again.
+        with suppress(msgspec.ValidationError, TypeError):
+            seed = msgspec.convert({"seed": changes["guarantee__seed"]}, Guarantee).seed
+            if (content := content_of(spec)) is not None:
+                checked = _check_content(content)
+                return replace(checked, guarantee=replace(checked.guarantee, seed=seed))
+    data = msgspec.to_builtins(spec)
     if kind is not None:
         # Keys that another kind of property lacks are dropped, if they have their default value.
         known = {field.encode_name for field in msgspec.structs.fields(_by_kind(Property, kind))}

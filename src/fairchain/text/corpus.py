@@ -84,10 +84,6 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Copy the texts into another process without cached results."""
-        return {name: value for name, value in self.__dict__.items() if name != "asked"}
-
     @property
     def raw(self) -> bool:
         """Whether the texts are unchanged."""
@@ -108,11 +104,6 @@ class Corpus:
     @cached_property
     def mentioned(self) -> dict[str, dict[str, NDArray[np.bool_]]]:
         """For terms that were searched, by their hash: the texts, (texts,), that mention each value."""
-        return {}
-
-    @cached_property
-    def asked(self) -> dict[Any, Any]:
-        """For questions about the texts, by their content: the rows that were made for them."""
         return {}
 
     @property
@@ -145,25 +136,30 @@ def read_corpus(
     """
     # A text that is shown as every group does not need a similar one.
     pair_by = population.pair_by if population.reading == "observed" else None
-    column: str | None
     if frame is not None:
         return _from_frame(frame, population.column, pair_by, _named(pair_by, beside), lexicon, length)
+    column = population.column
     if population.dataset is not None:
-        from fairchain.datasets import here
-
-        path, column = here(population.dataset)[0], population.column or "comment"
-        pair_by = population.pair_by or "toxic"
-    elif population.path is not None:
-        path, column = Path(population.path), population.column
-    else:
-        raise SpecError(
-            'population.path: missing; name the file of the texts, path = "texts.csv", write dataset = "toxicity", or '
-            "give the texts: --data (data=... in Python)"
-        )
+        column, pair_by = column or "comment", population.pair_by or "toxic"
+    (path,) = corpus_files(population)
     # A user's own texts are not copied into the cache.
     cached = population.dataset is not None and not beside
     named = tuple(_named(pair_by, beside).items())
     return _loaded(path, column, pair_by, named, length, lexicon, stamps_of(path), cached=cached)
+
+
+def corpus_files(population: Texts) -> list[Path]:
+    """Return the file of a corpus. Raises a DataError if it is a data set that the cache lacks, a SpecError if none."""
+    if population.dataset is not None:
+        from fairchain.datasets import here
+
+        return here(population.dataset)[:1]
+    if population.path is not None:
+        return [Path(population.path)]
+    raise SpecError(
+        'population.path: missing; name the file of the texts, path = "texts.csv", write dataset = "toxicity", or '
+        "give the texts: --data (data=... in Python)"
+    )
 
 
 def _named(pair_by: str | None, beside: Beside | None) -> Beside:

@@ -57,12 +57,15 @@ def limited_lines(
 
 
 def stamps_of(*paths: Path) -> tuple[tuple[Path, int, int], ...]:
-    """Return time and size of files that exist: a rewritten file has another stamp."""
+    """Return time and size of files, -1 for a missing one: a rewritten file has another stamp."""
     found = []
-    # Errors in a file are reported when it is read.
-    with suppress(OSError, ValueError):
-        for path in paths:
+    for path in paths:
+        # Errors in a file are reported when it is read.
+        try:
             status = path.stat()
+        except (OSError, ValueError):
+            found.append((path, -1, -1))
+        else:
             found.append((path, status.st_mtime_ns, status.st_size))
     return tuple(found)
 

@@ -155,18 +155,23 @@ def lexicon_of(feature: TextFeature) -> Lexicon:
             'write length = ... and vectors = "glove" (or a file) if it takes vectors of words, vocabulary = '
             '"words.txt" if it takes their numbers'
         )
-    files: list[Path] = []
+    return _loaded(feature, stamps_of(*lexicon_files(feature)))
+
+
+def lexicon_files(feature: TextFeature) -> list[Path]:
+    """Return the files of the words, and of their vectors, that a text feature names; none for raw texts."""
+    if feature.raw:
+        return []
     if feature.vocabulary is None and not is_file(feature.vectors):
         from fairchain.datasets import here
 
         # Errors in a name are reported when it is read.
         with suppress(DataError):
-            files = here(str(feature.vectors))
-    else:
-        path = Path(feature.vocabulary or str(feature.vectors))
-        # The words of a matrix are in a file of their own.
-        files = [path, path.with_suffix(".txt")] if path.suffix.lower() == ".npy" else [path]
-    return _loaded(feature, stamps_of(*files))
+            return here(str(feature.vectors))
+        return []
+    path = Path(feature.vocabulary or str(feature.vectors))
+    # The words of a matrix are in a file of their own.
+    return [path, path.with_suffix(".txt")] if path.suffix.lower() == ".npy" else [path]
 
 
 @lru_cache(maxsize=2)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from math import floor, inf, log, prod
 from pathlib import Path
 from threading import Event
@@ -33,6 +33,7 @@ from fairchain.spec import (
     domain_of,
     groups_of,
 )
+from fairchain.spec.load import content_of, spec_from
 from fairchain.spec.properties import limit_of, shifts_alike
 from fairchain.spec.validate import may_count, no_bounds
 from fairchain.statistics import DIFFERENCE, Decision, Rule
@@ -92,7 +93,8 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
         return BoundingEngine()
     if guarantee.engine == "sampling" or guarantee.rule == "paper" or alike:
         return SamplingEngine(checkpoint=checkpoint)
-    fewest = fewest_evaluations(case.spec)
+    content = content_of(case.spec)
+    fewest = fewest_evaluations(case.spec) if content is None else _fewest(content)
     if fewest > MOST_SPEED * guarantee.budget.seconds:
         return SamplingEngine() if certify or not _few_axes(case.spec) else ProofEngine()
     return CheapestEngine(fewest)
@@ -122,6 +124,12 @@ def fewest_evaluations(spec: Spec) -> float:
         needed.update(name for group in groups_of(spec) if group.condition for name in group.condition.names)
     sizes = [domain_of(each).size or inf if each.name in needed else _codes(each) for each in spec.features]
     return prod(sizes, start=1.0)
+
+
+@lru_cache(maxsize=32)
+def _fewest(content: bytes) -> float:
+    """Return the same for the content of a spec, computed once."""
+    return fewest_evaluations(spec_from(content))
 
 
 def _codes(feature: Feature) -> float:
