@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace as changed
 
+from fairchain import verify
 from fairchain.auditing import Step, audit, auditor
 from fairchain.auditing.checkpoints import ANOTHER_AUDIT
-from fairchain.errors import AuditError, DataError, ModelError
+from fairchain.errors import AuditError, DataError, ModelError, SpecError
 from fairchain.explaining import Influence
 from fairchain.messages import FILE_NOT_FOUND
 from fairchain.repairing.result import RepairRecord
@@ -56,6 +58,33 @@ def test_an_unfair_network_goes_the_whole_way_and_its_certificates_hold(tmp_path
     assert str(tmp_path) not in found.report.read_text(encoding="utf-8")
     verdict, repair, report = str(found).splitlines()
     assert [verdict[:8], repair[:10], report] == ["UNFAIR: ", "REPAIRED: ", f"Report: {found.report}"]
+
+
+def test_a_printed_audit_says_why_there_is_no_repaired_model(tmp_path: Path) -> None:
+    accepted, failed = (builders.findings(3, accepted=value) for value in (True, False))
+    refused = replace(failed, repair=None, left_out={"repair": "the table has no labels"})
+    fair = replace(failed, repair=None)
+    starts = ["REPAIRED: ", "NOT REPAIRED: ", "No repair: the table has no labels.", "Report: "]
+    for found, start in zip((accepted, failed, refused, fair), starts, strict=True):
+        printed = str(auditor.Audit("UNFAIR", found is accepted, tmp_path, (), found)).splitlines()
+        assert printed[0] == found.verdict.sentence
+        assert printed[1].startswith(start)
+
+
+def test_the_report_names_a_model_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deciding.py").write_text("def yes_to_men(rows):\n    return (rows[:, 2] > 0).astype(int)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = write_question(tmp_path)
+    by_file, _ = run(spec, tmp_path / "by-file", repair=False)
+    by_name, _ = run(spec, tmp_path / "by-name", repair=False, model="python:deciding:yes_to_men")
+    assert by_file.findings.model == json.loads(spec.read_text(encoding="utf-8"))["model"]["path"]
+    assert by_name.findings.model == "python:deciding:yes_to_men"
+    assert "about the model python:deciding:yes_to_men on" in by_name.report.read_text(encoding="utf-8")
+
+
+def test_a_verdict_is_no_spec_and_the_message_says_what_is(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"object of type Verdict.*verdict\.spec"):
+        audit(verify(None, write_question(tmp_path)), tmp_path / "out")  # type: ignore[arg-type]
 
 
 def test_of_several_questions_all_get_a_verdict_and_the_worst_is_explained_and_repaired(tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ def test_a_small_sample_is_decided_by_more_rows_and_not_by_a_budget(cli: Cli, tm
         ((SPEC, "-o", "out", "--model", "none.onnx"), "file not found"),
         ((SPEC, "-o", "out", "--labelled", "none.csv"), "none.csv"),
         ((SPEC, "-o", "out", "--label", "truth"), "give the rows with --labelled"),
+        ((SPEC, "-o", "out", "--labelled", "rows.csv"), 'name it with --label (label=...), one of "x", "y", "sex"'),
     ],
 )
 def test_bad_input_is_one_message_and_nothing_is_written(
@@ -129,6 +130,7 @@ def test_bad_input_is_one_message_and_nothing_is_written(
     write_question(tmp_path)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "note.txt").write_text("mine", encoding="utf-8")
+    (tmp_path / "rows.csv").write_text("x,y,sex\n1,1,Male\n", encoding="utf-8")
     code, out, err = cli("audit", *arguments)
     assert (code, out) == (2, "")
     assert message in err

@@ -188,8 +188,9 @@ def test_a_sample_is_divided_and_judged_on_the_half_that_the_search_has_not_seen
 def test_labelled_rows_that_are_those_of_the_sample_are_refused(boosted: Any) -> None:
     """With other individuals as labelled rows the same question is answered."""
     spec = question("sample", threshold=0.25)
-    with pytest.raises(SpecError, match=says(JUDGED_ROWS_SEARCHED)):
+    with pytest.raises(SpecError, match=says(JUDGED_ROWS_SEARCHED)) as caught:
         repaired(boosted, spec, labelled=ROWS, label="income", change="group-thresholds")
+    assert ("must be named there" in str(caught.value)) == (spec.population.label is None)
     others = people(600, seed=8)[0]
     assert repaired(boosted, spec, labelled=others, label="income", change="group-thresholds").needed
 

@@ -114,6 +114,9 @@ def test_the_badge_says_what_was_tested_and_how_much() -> None:
 def test_who_answers_for_the_audit_is_stated_or_called_not_stated() -> None:
     top = page(findings(3)).partition('id="groups"')[0]
     assert top.count("<bdi>not stated</bdi>") == 3
+    top = page(replace(findings(3), model="python:<ranking>:model")).partition('id="groups"')[0]
+    assert "<bdi>python:&lt;ranking&gt;:model</bdi>" in top
+    assert top.count("<bdi>not stated</bdi>") == 2
     about = About(model_name="Ranker", model_version="3.2", auditor="<Ada>", audit_date="2026-11-17")
     top = page(replace(findings(3), about=about)).partition('id="groups"')[0]
     assert "not stated" not in top

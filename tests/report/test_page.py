@@ -17,6 +17,7 @@ from msgspec.structs import replace as changed
 
 from fairchain.messages import plain
 from fairchain.number_format import share, with_interval
+from fairchain.report.explanation_section import NO_WORD_EFFECT
 from fairchain.report.findings import Findings
 from fairchain.report.markdown import code, escape, markdown
 from fairchain.report.markup import el
@@ -311,6 +312,16 @@ def test_words_are_shown_where_a_model_of_texts_has_no_units() -> None:
     assert found.explanation is not None
     bare = replace(found, explanation=changed(found.explanation, units=(), layers=()))
     assert html_escape(found.explanation.words[0].word) in parts_of(page(bare))["why"]
+
+
+def test_words_without_a_shown_effect_are_said_to_have_none() -> None:
+    found = builders.with_texts()
+    assert found.explanation is not None
+    (word,) = found.explanation.words
+    none = changed(word, effect=builders.interval(0.0))
+    without = replace(found, explanation=changed(found.explanation, words=(none,)))
+    for shown, said in ((found, False), (without, True)):
+        assert (NO_WORD_EFFECT in parts_of(page(shown))["why"]) == said
 
 
 def test_the_picture_of_many_groups_has_the_extreme_ones_and_says_so() -> None:

@@ -196,6 +196,7 @@ def test_any_text_is_a_predicate_or_a_spec_error(text: str) -> None:
         ("age > (sex == 'Male')", ["column 8:", "expected a feature, a number"]),
         ("age > --3", ["column 7:", NO_ARITHMETIC]),
         ("f'{age}' == sex", ["column 2:", "where a comparison"]),
+        ("annual income > 3", ["column 8:", 'found "income" where a comparison', "a name with blanks in backticks"]),
         ("age[0] > 1", ["column 1:", "expected a feature"]),
         ("sex == 'Male", ["column 8:", "without a closing quote"]),
         ("age > 1; import os", ["column 8:", 'found ";"']),

@@ -125,10 +125,14 @@ class Audit:
         return self.folder / "report.html"
 
     def __str__(self) -> str:
-        repair = self.findings.repair
-        after = repair.after if self.repaired and repair is not None else None
-        repaired = [f"REPAIRED: {after.headline}"] if after is not None else []
-        return "\n".join([self.findings.verdict.sentence, *repaired, f"Report: {self.report}"])
+        lines, repair = [self.findings.verdict.sentence], self.findings.repair
+        if repair is not None and repair.needed:
+            after = repair.after if self.repaired else None
+            failed = f"NOT REPAIRED: {repair.statement.removeprefix('Not repaired: ')}"
+            lines.append(failed if after is None else f"REPAIRED: {after.headline}")
+        elif reason := self.findings.left_out.get("repair"):
+            lines.append(f"No repair: {reason}.")
+        return "\n".join([*lines, f"Report: {self.report}"])
 
     def __repr__(self) -> str:
         return f"<Audit {'; '.join(str(self).splitlines())}>"
@@ -165,6 +169,16 @@ class AuditRun:
     def case(self) -> Case:
         """The case of the worst question, for all stages after the verdict."""
         return self.cases[self.worst]
+
+    @property
+    def model_name(self) -> str:
+        """The name of the model's file without its folder, or what Python calls the model; empty without a model."""
+        if self.case.model is None:
+            return ""
+        if isinstance(self.source, str):
+            return self.source
+        named = self.spec.model.path if self.source is None else None
+        return Path(named).name if named is not None else self.case.model.name
 
     @property
     def identified(self) -> bool:
@@ -544,6 +558,7 @@ def _findings(run: AuditRun, done: Mapping[str, bytes], folder: Path) -> Finding
         questions=() if before is None else before.questions,
         questions_after=() if after is None else after.questions,
         about=run.spec.about,
+        model=run.model_name,
         facts=run.facts,
         features=tuple(described_feature(each) for each in run.spec.described),
         codes={each.name: code_names(each) for each in run.spec.described},

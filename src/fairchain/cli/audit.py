@@ -148,7 +148,8 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     if found.repaired:
         certificates = [str(folder / name) for name in ("certificate.json", "repaired-certificate.json")]
         repaired = next(name for name in ("repaired.onnx", "thresholds.json") if name in findings.files)
-        steps.append(["use", str(folder / repaired)])
+        how = ": above its threshold, a score is decided as label_above" if repaired == "thresholds.json" else ""
+        steps.append(["use", f"{folder / repaired}{how}"])
         if "repaired-certificate.json" in findings.files and not findings.questions:
             steps.append(["compare", shlex.join(["fairchain", "compare", *certificates])])
     elif found.decision == "UNDECIDED":

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError
+from fairchain.messages import shown
 from fairchain.prepare import Case, case_of
 from fairchain.spec import Marginals, Spec, Table, TextFeature, Texts
 from fairchain.statistics.payoff import gaps_of
@@ -35,6 +36,12 @@ LEAST_ROWS = 20
 TOO_FEW_LABELLED = (
     "{rows:,} labelled rows are too few for a search on one half and a hold-out of the other; "
     f"give at least {2 * LEAST_ROWS}, or none to keep agreement with the original network instead"
+)
+# The column of true labels if none is named.
+LABEL = "label"
+LABEL_NOT_NAMED = (
+    "{source}: labelled: it is not stated which column has the true labels; name it with --label (label=...), one of "
+    "{names}"
 )
 LabelArray = NDArray[np.integer]
 
@@ -178,15 +185,18 @@ def read_labelled_rows(source: Any, spec: Spec, label: str | None) -> LabelledRo
     Categories are matched by their names or, if a table has none of them, by their numbers.
     """
     population = spec.population
-    column = label or (population.label if isinstance(population, Table | Texts) else None) or "label"
+    table, named = read_table(source), label or (population.label if isinstance(population, Table | Texts) else None)
+    if named is None and LABEL not in table.names:
+        raise DataError(LABEL_NOT_NAMED.format(source=table.source, names=", ".join(map(shown, table.names))))
+    column = named or LABEL
     complete = Table(reading="population", label=column, drop_missing=True)
     if isinstance(population, Table | Marginals):
         complete = replace(complete, na_values=population.na_values)
-    by_name, table = replace(spec, population=complete), read_table(source)
+    by_name = replace(spec, population=complete)
     if spec.text is not None:
         truth = label_values(table, "label", column, spec.model, complete.na_values)
-        named = population.column if isinstance(population, Texts) else None
-        return _labelled_texts(table, spec.text, named if named in table.names else spec.text.name, truth)
+        texts = population.column if isinstance(population, Texts) else None
+        return _labelled_texts(table, spec.text, texts if texts in table.names else spec.text.name, truth)
     rows = encode_named_or_numbered(table, by_name)
     assert rows.truth is not None
     return LabelledRows(rows.values, rows.truth)

@@ -66,9 +66,10 @@ RECORDED_DECISIONS = (
 )
 JUDGED_ROWS_SEARCHED = (
     "labelled: {common:,} of the {total:,} rows of the final verification equal labelled rows of the search, which "
-    'would make the verdict invalid; leave them out and name the column of true labels in the spec: label = "..." '
-    "in [population]"
+    "would make the verdict invalid; give no labelled rows (--labelled, labelled=...), and the repair uses the labels "
+    "in the table of the spec{named}"
 )
+LABEL_NOT_IN_SPEC = ', whose column must be named there: label = "..." in [population]'
 EQUAL_ROWS = (
     "{common:,} rows of the final verification equal a labelled row; if they are copies, the verdict is not valid."
 )
@@ -226,7 +227,8 @@ def repair_case(
         seen = {row.tobytes() for row in np.asarray(rows.values, np.float64)} if rows is not None else set()
         common = sum(row.tobytes() in seen for row in judged)
         if common > MOST_COMMON * len(judged):
-            raise SpecError(JUDGED_ROWS_SEARCHED.format(common=common, total=len(judged)))
+            named = "" if getattr(case.spec.population, "label", None) else LABEL_NOT_IN_SPEC
+            raise SpecError(JUDGED_ROWS_SEARCHED.format(common=common, total=len(judged), named=named))
         if common:
             sides = dataclasses.replace(sides, note=f"{sides.note} {EQUAL_ROWS.format(common=common)}")
     # An explanation of all rows of a sample has used the rows of the final verification.

@@ -25,6 +25,8 @@ WORDS_CAPTION = (
     "0, no effect was shown."
 )
 
+NO_WORD_EFFECT = "No single word has an effect that was shown: the brackets of every word contain 0."
+
 
 def why_section(findings: Findings) -> Markup | None:
     """Return the features and neurons, or words, with the largest effects on the gap."""
@@ -58,6 +60,8 @@ def why_section(findings: Findings) -> Markup | None:
         el("p", *told, f" Which {'words and units' if texts else 'features'} contribute to this difference?"),
         el("p", DRAWN_ALIKE.format(features=apart)) if apart else None,
         html_table(WORDS_CAPTION, ["word", "texts drawn with it", "effect"], words) if words else None,
+        el("p", NO_WORD_EFFECT) if words and all(each.effect.low <= 0 <= each.effect.high for each in explanation.words)
+        else None,
         el("p", f"An effect is the amount by which the gap shrinks when one {'unit' if texts else 'feature'} {ablated} "
             f"(ablation). {instead}.{protected}") if units else None,
         _effects(units, findings.codes) if units else None,

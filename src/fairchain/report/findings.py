@@ -46,6 +46,8 @@ class Findings:
     questions: tuple[VerdictRecord, ...] = ()
     questions_after: tuple[VerdictRecord, ...] = ()
     about: About | None = None
+    # The name of the model's file, or what Python calls the model; empty for recorded decisions.
+    model: str = ""
     # For each question the facts about its rows beside the verdict: labelled rows, accuracy, scores, rows left out.
     facts: dict[str, RowFacts] = field(default_factory=dict)
     # Name, kind and range of each feature, and the meaning of its codes, if the spec names them.

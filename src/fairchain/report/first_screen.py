@@ -204,10 +204,10 @@ def tested_on(findings: Findings) -> str:
     return f"Tested on synthetic profiles{evaluated}, not on real individuals."
 
 
-def issued_by(about: About | None) -> Markup:
+def issued_by(findings: Findings) -> Markup:
     """Return the audited model, the auditor and the date, if the spec states them."""
-    stated = about or About()
-    model = " ".join(filter(None, (stated.model_name, stated.model_version))) or NOT_STATED
+    stated = findings.about or About()
+    model = " ".join(filter(None, (stated.model_name, stated.model_version))) or findings.model or NOT_STATED
     parts = {"Model": model, "audited by": stated.auditor or NOT_STATED, "date": stated.audit_date or NOT_STATED}
     told = [join("; " if place else "", f"{key}: ", name(value)) for place, (key, value) in enumerate(parts.items())]
     return el("p", *told, ". ", el("a", "About this audit", href="#about"), class_="note")

@@ -124,7 +124,7 @@ def page(findings: Findings) -> str:
             el("h1", "Fairness audit: ", name(_titled(findings))),
             el("div", first_screen(findings), id="verdict", tabindex="-1"),
             el("p", NOT_LEGAL, class_="note"),
-            issued_by(findings.about),
+            issued_by(findings),
             el("details", el("summary", "How to read this page"), definitions(HOW_TO_READ), class_="reading"),
             el("nav", el("ul", *links), aria_label="Parts of this report"),
             class_="top",
@@ -197,7 +197,7 @@ def _population_section(findings: Findings) -> Markup:
     if findings.recorded:
         what = "the decisions on record, without a model that could be explained or repaired"
     elif not verdict.model_sha256:
-        what = f"the model that was given, a function or a service, on the {findings.inputs} described here"
+        what = f"the model {findings.model} on the {findings.inputs} described here, as it answered in this audit"
     other_thresholds = features = None
     if verdict.verdict in ("FAIR", "UNFAIR") and verdict.sound and verdict.gap.low < verdict.gap.high:
         below, above = ("FAIR", "UNFAIR") if verdict.kind == "ratio" else ("UNFAIR", "FAIR")

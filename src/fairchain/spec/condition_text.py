@@ -76,7 +76,7 @@ class ConditionText:
 
     def _read(self) -> Iterator[Word]:
         """Yield the tokens, and build the Python text with the column of each of its characters."""
-        code, end, after_operand = "", 0, False
+        code, end, after_operand, before = "", 0, False, ""
         for found in _WORDS.finditer(self._text):
             column = found.start() + 1
             code += " " * (found.start() > end)
@@ -86,11 +86,14 @@ class ConditionText:
                 if word.kind == "keyword":
                     code += word.text
                 elif after_operand:
-                    fail_at(column, f'found "{short(word.shown)}" where a comparison, "and" or "or" was expected')
+                    remedy = "; put a name with blanks in backticks" if word.kind == before == "name" else ""
+                    fail_at(
+                        column, f'found "{short(word.shown)}" where a comparison, "and" or "or" was expected{remedy}'
+                    )
                 else:
                     code += f" {word.code} "
                     yield word
-                after_operand = word.kind != "keyword"
+                after_operand, before = word.kind != "keyword", word.kind
             else:
                 code += self._sign(found, column)
                 after_operand = False

@@ -37,6 +37,9 @@ SEVERAL_QUESTIONS = (
     "{path}: property: found {count} questions where one is expected; leave one [[property]] without depth, or use "
     "what answers all of them: fairchain verify, verify_family in Python"
 )
+NOT_A_SPEC = (
+    "spec: cannot use an object of type {} as a spec; pass the path of a spec file, or a Spec such as verdict.spec"
+)
 UNKNOWN_KEY = "{key}: unknown key; {remedy}"
 SPEC_NOT_UNICODE = 'a spec contains "{}", which is not valid Unicode text; write it without lone surrogates'
 TABLE_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet")
@@ -127,6 +130,8 @@ def load_spec(path: str | Path) -> Spec:
 
 def load_specs(path: str | Path) -> tuple[Spec, ...]:
     """Read and check a spec file with one question or several: a spec for each, which share everything else."""
+    if not isinstance(path, str | Path):
+        raise SpecError(NOT_A_SPEC.format(type(path).__name__))
     path = Path(path)
     try:
         suffix = path.suffix.lower()

@@ -40,7 +40,14 @@ CONVERSION_DIFFERS = "the converted network decides differently for {other:,} of
 UNPACKED_TOO_LARGE = "{path}: unpacks to more than the limit of {most} bytes"
 MEMBER_TWICE = "{path}: contains {name} twice; save the model again"
 DAMAGED_ARCHIVE = "{path}: not {kind}, or a damaged one ({error}); save the model again"
-NOT_CONVERTED = "{name} is evaluated in Python, without a certificate: it could not be converted to ONNX ({problem})"
+TO_CERTIFY = (
+    "To certify its decisions, write them into a column beside the groups, and check that table: prediction=... "
+    "(--prediction)"
+)
+NOT_CONVERTED = (
+    "{name} is evaluated in Python, without a certificate: it could not be converted to ONNX ({problem}). "
+    f"{TO_CERTIFY}"
+)
 
 
 def converted_or_original(
@@ -84,7 +91,7 @@ def converted_or_original(
         if not problem:
             return network
     model = unconverted()
-    reason = NOT_CONVERTED.format(name=name, problem=problem)
+    reason = NOT_CONVERTED.format(name=name, problem=problem.rstrip("."))
     model.note = f"{note}; {reason}" if note else reason
     return model
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.messages import needs
-from fairchain.models.adapters.converting import converted_or_original, quiet, same_labels
+from fairchain.models.adapters.converting import TO_CERTIFY, converted_or_original, quiet, same_labels
 from fairchain.models.adapters.estimator_inputs import (
     check_words,
     class_order,
@@ -45,8 +45,7 @@ IS_A_CLUSTERER = (
 HAS_NO_PREDICT = "{name}: has no predict; give a classifier, a regressor, or a pipeline that ends in one of them"
 READS_TEXTS = "{name}: reads texts; name the column of the texts: text=... (--text)"
 TEXTS_NOT_CONVERTED = (
-    "{name} is evaluated in Python, without a certificate: pipelines of texts are not converted. To certify its "
-    "decisions, write them into a column beside the groups, and check that table: prediction=... (--prediction)"
+    f"{{name}} is evaluated in Python, without a certificate: pipelines of texts are not converted. {TO_CERTIFY}"
 )
 ML_OPSET = 3
 
