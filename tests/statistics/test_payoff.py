@@ -169,7 +169,7 @@ def test_the_counts_of_one_pair_are_those_in_the_table_of_all(payoff: Payoff) ->
     tally = Tally.of_batch(200, count_together(labels, [0, 2]), range(4), 4)
     cells = payoff.cells(tally)
     for outcome, i, j in np.ndindex(*cells.shape[:-1]):
-        assert payoff.cells_of(tally, (i, j, outcome)).tolist() == cells[outcome, i, j].tolist()
+        assert payoff.cells_of(tally, (i, j, outcome)) == tuple(cells[outcome, i, j].tolist())
 
 
 class _Estimate(BettingRule):

@@ -39,7 +39,7 @@ from fairchain.statistics.rules import (
     betting_batch,
     every_pair,
 )
-from fairchain.statistics.tally import Counts, Tally
+from fairchain.statistics.tally import Tally
 
 # Groups besides the leader's two are sampled while their gap, raised by this many standard errors, promises a faster
 # end: its distance from the threshold exceeds the leader's by this factor, or more if that many groups promise it.
@@ -74,7 +74,8 @@ class BettingRule(RefiningRule):
     ) -> None:
         self.tally = Tally.empty(groups, outcomes)
         self.decision = Decision.UNDECIDED
-        self.lead: Counts = np.zeros(3, np.int64)
+        # The cells of all batches, each of its leader.
+        self.lead = (0, 0, 0)
         self._compared = every_pair(groups, outcomes) if compared is None else compared
         self._payoff = payoff
         self.cleared = ~self._compared
@@ -86,7 +87,7 @@ class BettingRule(RefiningRule):
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
         growths = payoff.growths_at(threshold)
         self._fair_growth, self._unfair_growth, self._fair_totals, self._fair_stakes = growths
-        self._unfair_values = np.array(payoff.of_one(threshold, at_least=False)[0])
+        self._unfair_values = payoff.of_one(threshold, at_least=False)[0]
         self._rounds = 0
         # Of the present counts, once they were computed: with many pairs each takes a while.
         self._lead_wealth: float | None = None
@@ -160,8 +161,8 @@ class BettingRule(RefiningRule):
         # All groups of a batch are evaluated in each of its rounds.
         self._rounds += int(tally.joint[plan.groups[0], plan.groups[0]])
         if plan.leader is not None:
-            i, j, outcome = plan.leader
-            self.lead = self.lead + self._payoff.cells_of(tally, (i, j, outcome))
+            (more, middle, less), (x, y, z) = self.lead, self._payoff.cells_of(tally, plan.leader)
+            self.lead = more + x, middle + y, less + z
         if self.decision is not Decision.UNDECIDED:
             return
         if self._few:
@@ -176,7 +177,8 @@ class BettingRule(RefiningRule):
                     cells = self._payoff.cells(some)[unclear]
                     self.cleared[part][unclear] = reaches(cells, self._fair_growth, self._bar)
         # log(1 + x) <= x: leaders whose payoffs add up to no more than 0 have no wealth above 1.
-        if self.lead @ self._unfair_values > 0 and self._wealth_of_leaders() >= self._bar:
+        gained = sum(count * value for count, value in zip(self.lead, self._unfair_values, strict=True))
+        if gained > 0 and self._wealth_of_leaders() >= self._bar:
             self.decision = Decision.UNFAIR
         elif not self._open if self._few else self.cleared.all():
             self.decision = Decision.FAIR
@@ -184,7 +186,8 @@ class BettingRule(RefiningRule):
     def _wealth_of_leaders(self) -> float:
         """Return log wealth of the leaders against "every gap is at most the threshold"."""
         if self._lead_wealth is None:
-            self._lead_wealth = float(wealth_and_best(self.lead[:, None], self._unfair_growth.T)[0][0])
+            lead = np.array(self.lead)[:, None]
+            self._lead_wealth = float(wealth_and_best(lead, self._unfair_growth.T)[0][0])
         return self._lead_wealth
 
     def _clear_few(self, groups: Sequence[int]) -> None:
@@ -216,8 +219,8 @@ class BettingRule(RefiningRule):
     def _look_at(self, pair: Leader) -> tuple[float, float]:
         """Return log wealth of one pair, and the growth of its best stake."""
         if (found := self._one_by_one.get(pair)) is None:
-            counts = self._payoff.cells_of(self.tally, pair).tolist()
-            found = self._one_by_one[pair] = wealth_and_best_of_one(counts, self._fair_stakes)
+            cells = self._payoff.cells_of(self.tally, pair)
+            found = self._one_by_one[pair] = wealth_and_best_of_one(cells, self._fair_stakes)
         return found
 
     def _look(self) -> tuple[Floats, Floats]:
@@ -237,7 +240,7 @@ class BettingRule(RefiningRule):
         of_group: dict[int, float] = {}
         for pair in self._open:
             (wealth, best), (i, j, _) = self._look_at(pair), pair
-            rate = best / max(int(self.tally.joint[i, j]), 1)
+            rate = best / max(self.tally.joint.item(i, j), 1)
             rounds = (self._bar - wealth) / rate if rate > 0 else math.inf
             for group in (i, j):
                 of_group[group] = max(rounds, of_group.get(group, 0.0))
@@ -346,7 +349,7 @@ class BettingRule(RefiningRule):
         if self._few and not (above or brief):
             return max(1.0, float(self._left().max()))
         if above or brief:
-            seen = self._payoff.cells_of(self.tally, widest)
+            seen = np.array(self._payoff.cells_of(self.tally, widest))
             growth = self._unfair_growth if above else self._fair_growth
             reached = self._wealth_of_leaders() if above else float(log_wealth(seen, growth))
             rate = float((seen @ growth).max()) / max(int(self.tally.joint[i, j]), 1)

@@ -206,17 +206,18 @@ def pair_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> t
 
 
 # "At most -1" and "at least 1" bet with nothing to lose, so the ends themselves are never tested.
-def lower_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
+def lower_bounds(cells: ArrayLike, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
     """Return the lower bounds of gaps, (...,) from three counts each, (..., 3)."""
     return _bounds(cells, log_bar, payoff, upper=False)
 
 
-def upper_bounds(cells: Counts, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
+def upper_bounds(cells: ArrayLike, log_bar: float, payoff: Payoff = DIFFERENCE) -> Floats:
     """Return the upper bounds of gaps, (...,) from three counts each, (..., 3)."""
     return _bounds(cells, log_bar, payoff, upper=True)
 
 
-def _bounds(cells: Counts, log_bar: float, payoff: Payoff, *, upper: bool) -> Floats:
+def _bounds(counted: ArrayLike, log_bar: float, payoff: Payoff, *, upper: bool) -> Floats:
+    cells = np.asarray(counted)
     growth = payoff.against_at_least if upper else payoff.against_at_most
     ends = np.full(cells.shape[:-1], payoff.least), np.ones(cells.shape[:-1])
     inside, outside = ends if upper else ends[::-1]

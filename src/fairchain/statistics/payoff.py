@@ -69,12 +69,12 @@ class Payoff(Struct, frozen=True):
         totals[2] = tally.only.swapaxes(1, 2)
         return totals.reshape(3, -1)
 
-    def cells_of(self, tally: Tally, pair: tuple[int, int, int]) -> Counts:
-        """Return (3,): the cells of one pair (i, j, outcome)."""
+    def cells_of(self, tally: Tally, pair: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Return the cells of one pair (i, j, outcome), as plain numbers."""
         i, j, outcome = pair
-        more, less = tally.only[outcome, i, j], tally.only[outcome, j, i]
-        middle = tally.both[outcome, i, j] if self.relative else tally.joint[i, j] - more - less
-        return np.array([more, middle, less], np.int64)
+        more, less = tally.only.item(outcome, i, j), tally.only.item(outcome, j, i)
+        middle = tally.both.item(outcome, i, j) if self.relative else tally.joint.item(i, j) - more - less
+        return more, middle, less
 
     def values(self, gap: ArrayLike) -> Floats:
         """Return (..., 3): the payoff in each of the cells."""
@@ -174,7 +174,7 @@ class Payoff(Struct, frozen=True):
         first, second = reached(rates, lowest)[:, :, None], reached(highest, rates)[:, None, :]
         return ~(first | second) if at_least else first & second
 
-    def no_worse_than(self, tally: Tally, worst: Counts) -> NDArray[np.bool_]:
+    def no_worse_than(self, tally: Tally, worst: tuple[int, int, int]) -> NDArray[np.bool_]:
         """Return pairs, (outcomes, k, k), that refute "at least c" for every c >= 0 for which these cells do.
 
         They have no more rounds in which only i got the outcome, no fewer in which only j did, and no fewer in the last
@@ -188,11 +188,12 @@ class Payoff(Struct, frozen=True):
     def gap(self, tally: Tally, pair: tuple[int, int, int]) -> float:
         """Return the estimated gap of one pair (i, j, outcome)."""
         i, j, outcome = pair
-        lead = int(tally.only[outcome, i, j] - tally.only[outcome, j, i])
-        base = int(tally.both[outcome, i, j] + tally.only[outcome, i, j] if self.relative else tally.joint[i, j])
-        if self.relative and self.one_sided and not base and lead < 0:
-            return self.least
-        return lead / max(base, 1)
+        more = tally.only.item(outcome, i, j)
+        lead = more - tally.only.item(outcome, j, i)
+        base = tally.both.item(outcome, i, j) + more if self.relative else tally.joint.item(i, j)
+        if not base:
+            return float(self.least if self.relative and self.one_sided and lead < 0 else lead)
+        return lead / base
 
 
 DIFFERENCE, RATIO, SHARE = Payoff(), Payoff(relative=True), Payoff(share=True)
