@@ -35,14 +35,14 @@ SYNONYMS_NEED_VECTORS = (
 class Replacing:
     """The possible replacements of each word, and the largest number of replaced words of a text.
 
-    `places` has the positions of all words with synonyms, text by text; those of a text lie between two of the `ends`,
-    (texts + 1,).
+    `places` has the positions of all words with synonyms, text by text; `spans`, (texts, 2), has the index of the first
+    one of each text, and their number.
     """
 
     synonyms: Synonyms
     most: int
     places: NDArray[np.integer]
-    ends: NDArray[np.intp]
+    spans: NDArray[np.intp]
 
     @property
     def sha256(self) -> str:
@@ -54,18 +54,17 @@ class Replacing:
 
         All subgroups use the same `random`, (most, 2, rounds).
         """
-        synonyms, words, numbers = self.synonyms, drawn.reshape(-1), texts.reshape(-1)
-        subgroups, rounds, width = drawn.shape
-        starts, begins = np.arange(0, words.size, width), self.ends.take(numbers)
-        counts = self.ends.take(numbers + 1) - begins
-        if np.logical_and.reduce(counts):
-            random = np.concatenate([random] * subgroups, axis=2) if subgroups > 1 else random
-        else:
+        synonyms, words = self.synonyms, drawn.reshape(-1)
+        spans = self.spans.take(texts, axis=0)
+        begins, counts = spans[..., 0], spans[..., 1]
+        starts = np.arange(0, words.size, drawn.shape[2]).reshape(texts.shape)
+        # (most, 1, rounds): the same for all subgroups.
+        where, which = random[:, 0, None], random[:, 1, None]
+        if not np.logical_and.reduce(counts, axis=None):
             # A text without such a word stays as it is.
-            (some,) = counts.nonzero()
-            random, starts = random.take(some % rounds, axis=2), starts.take(some)
-            begins, counts = begins.take(some), counts.take(some)
-        where, which = random.swapaxes(0, 1)
+            (some,) = counts.reshape(-1).nonzero()
+            where, which = random.take(some % texts.shape[1], axis=2).swapaxes(0, 1)
+            begins, counts, starts = (part.take(some) for part in (begins, counts, starts))
         at = self.places.take(_scaled(where, counts) + begins) + starts
         rows = synonyms.places.take(words.take(at))
         chosen = _scaled(which, synonyms.counts.take(rows)) + rows * synonyms.offered.shape[1]
@@ -92,20 +91,20 @@ def replacing_of(
     else:
         synonyms = _nearest(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
     count, width = corpus.ids.shape
-    drawn, counts, found = np.zeros(count, bool), np.zeros(count + 1, np.intp), []
+    drawn, counts, found = np.zeros(count, bool), np.zeros(count, np.intp), []
     drawn[np.concatenate(pools)] = True
     texts = np.flatnonzero(drawn)
     for start in range(0, len(texts), REPLACED_AT_ONCE):
         some = texts[start : start + REPLACED_AT_ONCE]
         replaced = synonyms.replaced.take(corpus.ids[some])
-        counts[some + 1] = np.count_nonzero(replaced, axis=1)
+        counts[some] = np.count_nonzero(replaced, axis=1)
         found.append((np.flatnonzero(replaced) % width).astype(np.min_scalar_type(width)))
     places = np.concatenate(found)
     if not len(places):
         raise DataError(
             f"{corpus.name}: no word of its texts has a synonym in {lexicon.name}; write replace = 0 in [population]"
         )
-    return Replacing(synonyms, population.replace, places, np.cumsum(counts))
+    return Replacing(synonyms, population.replace, places, np.column_stack([np.cumsum(counts) - counts, counts]))
 
 
 # The synonyms of a lexicon in memory are kept in memory too.
