@@ -669,6 +669,32 @@ def test_a_slow_function_has_a_journal_too(tmp_path: Path) -> None:
     assert sum(asked) == count
 
 
+def test_rows_that_differ_only_in_what_the_model_does_not_get_are_paid_for_once() -> None:
+    """A protected feature that is no input of the model had every input evaluated once for each group."""
+    sent: list[Any] = []
+
+    def paid(values: Any) -> Any:
+        sent.extend(map(tuple, values.tolist()))
+        return (values[:, 0] > 5).astype(int)
+
+    features = [
+        {"name": "x", "kind": "integer", "low": 0, "high": 10},
+        {"name": "y", "kind": "integer", "low": 0, "high": 20},
+        {"name": "sex", "kind": "category", "values": ["f", "m"], "model_input": False},
+    ]
+    spec = parse_spec(
+        {
+            "model": {"labels": ["no", "yes"]},
+            "feature": features,
+            "property": {"kind": "difference", "protected": ["sex"], "outcome": "yes", "threshold": 0.2},
+        }
+    )
+    verdict = verify(journaled(paid), spec)
+    assert (verdict.decision.name, verdict.gap.estimate) == ("FAIR", 0)
+    assert len(set(sent)) == 11 * 21
+    assert len(sent) <= 11 * 21 + REPEATED
+
+
 def test_the_journal_of_another_function_is_refused(tmp_path: Path) -> None:
     checked(journaled(lambda values: (values[:, 1] > 40).astype(int), tmp_path / "j"))
     with pytest.raises(CheckpointError, match=says(ANOTHER_MODEL)):

@@ -179,8 +179,8 @@ def _support_note(selection: SelectionTable) -> Markup | None:
         told.append(f"The accuracy is counted on the {facts.support_is}, and is only about these rows.")
     if few:
         told.append(
-            f"Weak support: fewer than {FEW_ROWS} {facts.support_is} are of {', '.join(few[:MOST_FEW])}{more}. The "
-            "model learned little from data about such inputs."
+            f"Weak support: fewer than {FEW_ROWS} {facts.support_is} are of {', '.join(few[:MOST_FEW])}{more}. If the "
+            "model was fitted on such data, it learned little about these inputs."
         )
     return el("p", " ".join(told), class_="note") if told else None
 

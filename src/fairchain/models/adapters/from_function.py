@@ -154,6 +154,8 @@ class FunctionModel:
         self._memo = AnswerMemo(local, self.costly) if kept else None
         # The indices of the features of `show` in the values, if the spec has others too.
         self._places: list[int] | None = None
+        # The indices of features of `show` that the model does not get.
+        self._not_inputs = [place for place, each in enumerate(spec.features) if not each.model_input and not spec.text]
         self._function, self._spec = function, spec
         self._workers: Workers | None = None
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if spec.text is None else object if spec.text.raw else np.int32)
@@ -370,7 +372,12 @@ class FunctionModel:
         """Return the answers in parts of tested sizes; known ones are not computed again."""
         values = self._own_columns(values)
         if self._memo is not None:
-            return self._memo(values.astype(self.dtype, copy=False), self._spread, self.name)
+            values = values.astype(self.dtype, copy=False)
+            if self.costly and self._not_inputs:
+                # Rows that differ only in features that the model does not get are one input, and paid for once.
+                values = values.copy()
+                values[:, self._not_inputs] = 0
+            return self._memo(values, self._spread, self.name)
         evaluate = self._call if self.kept is None else partial(self.kept, show=self._shown, call=self._call)
         parts = [evaluate(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
