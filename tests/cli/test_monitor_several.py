@@ -99,6 +99,17 @@ def test_fair_needs_every_property(folder: Path) -> None:
     assert (few.return_value, reports(few)[-1]["verdict"]) == (3, "UNDECIDED")
 
 
+def test_a_quiet_run_prints_only_the_last_report(folder: Path) -> None:
+    """A property that was decided before the others printed a last report of its own."""
+    path = write(folder, rows(150_000, {"young": 0.5, "old": 0.42}))
+    assert [each["event"] for each in reports(run(folder, path, "--json"))] == ["change", "change"]
+    assert run(folder, path, "--quiet").stdout.splitlines() == ["FAIR: 2 properties"]
+    lines = run(folder, path).stdout.splitlines()
+    statements = [line for line in lines if "probability at most 0.05" in line]
+    assert len(statements) == 1
+    assert lines[-1] == statements[0]
+
+
 def test_each_property_counts_what_a_monitor_of_its_own_counts(folder: Path) -> None:
     """The same decision after the same row as a monitor of one property with the same share of delta."""
     path = write(folder, rows(12_000, {}))

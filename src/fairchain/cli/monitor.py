@@ -86,7 +86,7 @@ def monitor(
     """
     from fairchain.monitoring.lines import LineSource
     from fairchain.monitoring.state import FamilyState, State, StreamSpec, read_state, sole_use
-    from fairchain.monitoring.stream import StreamOptions, Watch
+    from fairchain.monitoring.stream import ENDING_VERDICTS, StreamOptions, Watch
 
     delimiter = "\t" if delimiter == "\\t" else delimiter
     if len(delimiter) != 1 or delimiter in '\r\n"':
@@ -127,7 +127,8 @@ def monitor(
         with _kept(watch, state) as save:
             try:
                 for report in watch.reports(every=every, keep_going=keep_going, after_block=save):
-                    last = report.event in ("end", "before") or (report.event == "change" and not keep_going)
+                    decided = report.event == "change" and report.verdict in ENDING_VERDICTS
+                    last = report.event in ("end", "before") or (decided and not keep_going)
                     _print(report, last=last, as_json=as_json, quiet=quiet)
                     if report.unfair - unfair:
                         _raise_alarm(report, alarm_file, webhook)
