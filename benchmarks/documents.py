@@ -23,7 +23,7 @@ def sentences() -> Iterator[tuple[str, str]]:
         yield "docs/repair.md", row
     yield "docs/mathematics.md", cost_of_stakes(kept["stakes"])
     yield "docs/mathematics.md", wrong_at_threshold(kept["error_split"])
-    yield "docs/mathematics.md", rows_by_pairs(kept["sample_rows"])
+    yield "docs/mathematics-tables.md", rows_by_pairs(kept["sample_rows"])
     for text in cluster_costs(kept["simulated_cluster"]):
         yield "docs/scaling.md", text
     for row in cluster_rows(kept["simulated_cluster"]):
