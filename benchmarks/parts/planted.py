@@ -28,12 +28,14 @@ through one planted unit. The table counts how often this unit is *first* in its
 by its effect on the gap and by the paper's sensitivity. Ties count against it."""
 # What was planted, by family.
 PLANTED = {
-    "plain": "a neuron of the first layer, the only one that receives the group",
-    "always on": "the same, active for every input: the group changes how strongly, not whether",
-    "decoys": "the same, with four more neurons that receive the group but have no outgoing connections",
-    "deep": "a neuron of the second layer; the group enters through half of the first",
-    "interplay": "a feature whose value determines whether the group matters; uniform inputs",
-    "proxy": "a feature that depends on the group, in a network that does not receive it",
+    "plain": "the only neuron of the first layer that receives the group",
+    "always on": "the only neuron of the first layer that receives the group; the neuron is active for every input, and "
+    "the group changes the size of its activation",
+    "decoys": "a neuron of the first layer that receives the group; four other neurons receive the group but have no "
+    "outgoing connections",
+    "deep": "a neuron of the second layer; half of the neurons of the first layer receive the group",
+    "interplay": "a feature whose value determines whether the group matters; the inputs are uniform",
+    "proxy": "a feature that depends on the group; the network does not receive the group",
 }
 
 
