@@ -29,8 +29,8 @@ by its effect on the gap and by the paper's sensitivity. Ties count against it."
 # What was planted, by family.
 PLANTED = {
     "plain": "the only neuron of the first layer that receives the group",
-    "always on": "the only neuron of the first layer that receives the group; the neuron is active for every input, and "
-    "the group changes the size of its activation",
+    "always on": "the only neuron of the first layer that receives the group; the neuron is active for every input, "
+    "and the group changes the size of its activation",
     "decoys": "a neuron of the first layer that receives the group; four other neurons receive the group but have no "
     "outgoing connections",
     "deep": "a neuron of the second layer; half of the neurons of the first layer receive the group",
