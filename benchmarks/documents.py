@@ -72,8 +72,8 @@ def cost_of_stakes(stakes: Counts) -> str:
         for name in ("in use", "twelve equal")
     )
     return (
-        f"on average {ours[0]:.2f} and at worst {ours[2]:.2f}; with 12 equal shares at ratio 2 it is {equal[0]:.2f} "
-        f"and {equal[2]:.2f}"
+        f"The cost is on average {ours[0]:.2f} and at worst {ours[2]:.2f}. With 12 stakes of equal shares, each half "
+        f"of the one before, the cost is on average {equal[0]:.2f} and at worst {equal[2]:.2f}."
     )
 
 
@@ -81,8 +81,8 @@ def wrong_at_threshold(error_split: Counts) -> str:
     """Return the share of wrong answers with half of delta for each answer, and with the whole of it."""
     half, whole = ((values[0] or 0) / 1500 for values in error_split.values())
     return (
-        f"At `delta = 0.1` it shows {whole:.1%} wrong answers if each verdict has the whole `delta`, which leaves no "
-        f"margin, and {half:.1%} if each has half."
+        f"If each verdict uses the whole `delta`, {whole:.1%} of the answers are wrong. If each verdict uses half of "
+        f"`delta`, {half:.1%} of the answers are wrong."
     )
 
 
