@@ -1,8 +1,10 @@
-"""Sentences of the documentation with numbers, made from the kept counts; a test compares them with the documents."""
+"""Sentences of the documentation with numbers, from the kept counts and RESULTS.md; a test compares the documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
 from statistics import fmean
 
 from benchmarks.parts.bounds import EXAMPLES, INPUTS, LAYERS
@@ -11,6 +13,7 @@ from benchmarks.parts.simulated_cluster import FAILURES, KEPT_REPLIES, KEPT_TALL
 from benchmarks.results import Counts, kept_counts
 from benchmarks.sizes import PAPER
 
+RESULTS = Path(__file__).with_name("RESULTS.md")
 NUMBERS = {2: "two", 6: "six", 12: "twelve", 14: "fourteen"}
 
 
@@ -20,6 +23,8 @@ def sentences() -> Iterator[tuple[str, str]]:
     yield "README.md", against_verifair(kept["comparison"])
     yield "README.md", against_sequences(kept["comparison"])
     for row in planted_rows(kept["planted"]):
+        yield "docs/repair.md", row
+    for row in [*search_rows(), *threshold_rows()]:
         yield "docs/repair.md", row
     yield "docs/mathematics.md", cost_of_stakes(kept["stakes"])
     yield "docs/mathematics.md", wrong_at_threshold(kept["error_split"])
@@ -63,6 +68,35 @@ def planted_rows(planted: Counts) -> Iterator[str]:
         ranks = [planted[f"{family} / rank by {measure}"] for measure in ("effect", "sensitivity")]
         cells = " | ".join(f"{each.count(1)} of {len(each)}" for each in ranks)
         yield f"| {what} | {cells} |"
+
+
+def measured_rows(title: str) -> list[list[str]]:
+    """Return the cells of a table of RESULTS.md, row by row without the head."""
+    text = RESULTS.read_text(encoding="utf-8").partition(f"\n### {title}\n")[2]
+    lines = list(takewhile(lambda line: line.startswith("|"), text.lstrip().splitlines()))
+    assert len(lines) > 2, f"RESULTS.md has no table with the title: {title}"
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def search_rows() -> Iterator[str]:
+    """Yield the rows of the table of searches: the agreement on the paper's credit network with 1,000 candidates."""
+    titles = (
+        "paper's particle swarm, factors of 10 neurons",
+        "particle swarm, weights of the protected features",
+        "evolution, weights of the protected features",
+    )
+    for case, candidates, *agreements in measured_rows("Agreement reached by each search"):
+        if (case, candidates) == ("credit age", "1,000"):
+            for title, agreement in zip(titles, agreements, strict=True):
+                yield f"| {title} | {agreement} |"
+
+
+def threshold_rows() -> Iterator[str]:
+    """Yield the rows of the table of decision thresholds, without their times."""
+    titles = ("original classifier", "fairlearn", "fairchain")
+    rows = measured_rows("Thresholds for each group of the census by sex")
+    for title, (_, gap, accuracy, _) in zip(titles, rows, strict=True):
+        yield f"| {title} | {gap} | {accuracy} |"
 
 
 def cost_of_stakes(stakes: Counts) -> str:
