@@ -140,7 +140,10 @@ def cluster_costs(cluster: Counts) -> Iterator[str]:
         f"and Ray's driver needs {(ray - none) / 1000:.1f} milliseconds"
     )
     cores = [cluster[f"{title} / cores until it saturates"][0] for title in ("none", "Dask", "Ray")]
-    yield f"saturates at {cores[0]} cores alone, at {cores[1]} with Dask and at {cores[2]} with Ray"
+    yield (
+        f"saturates at {cores[0]} cores without a scheduler, at {cores[1]} cores with Dask and at {cores[2]} cores "
+        "with Ray"
+    )
 
 
 def cluster_rows(cluster: Counts) -> Iterator[str]:
