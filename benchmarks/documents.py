@@ -106,8 +106,8 @@ def cost_of_stakes(stakes: Counts) -> str:
         for name in ("in use", "twelve equal")
     )
     return (
-        f"The cost is on average {ours[0]:.2f} and at worst {ours[2]:.2f}. With 12 stakes of equal shares, each half "
-        f"of the one before, the cost is on average {equal[0]:.2f} and at worst {equal[2]:.2f}."
+        f"The cost is on average {ours[0]:.2f} and at worst {ours[2]:.2f}. For 12 stakes with equal shares, where each "
+        f"stake is half of the previous stake, the cost is on average {equal[0]:.2f} and at worst {equal[2]:.2f}."
     )
 
 
@@ -115,8 +115,8 @@ def wrong_at_threshold(error_split: Counts) -> str:
     """Return the share of wrong answers with half of delta for each answer, and with the whole of it."""
     half, whole = ((values[0] or 0) / 1500 for values in error_split.values())
     return (
-        f"If each verdict uses the whole `delta`, {whole:.1%} of the answers are wrong. If each verdict uses half of "
-        f"`delta`, {half:.1%} of the answers are wrong."
+        f"With the level `1/delta` for each verdict, {whole:.1%} of the answers are wrong. With the level `2/delta` "
+        f"for each verdict, {half:.1%} of the answers are wrong."
     )
 
 
