@@ -29,13 +29,12 @@ by its effect on the gap and by the paper's sensitivity. Ties count against it."
 # What was planted, by family.
 PLANTED = {
     "plain": "the only neuron of the first layer that receives the group",
-    "always on": "the only neuron of the first layer that receives the group; the neuron is active for every input, "
-    "and the group changes the size of its activation",
-    "decoys": "a neuron of the first layer that receives the group; four other neurons receive the group but have no "
-    "outgoing connections",
-    "deep": "a neuron of the second layer; half of the neurons of the first layer receive the group",
-    "interplay": "a feature whose value determines whether the group matters; the inputs are uniform",
-    "proxy": "a feature that depends on the group; the network does not receive the group",
+    "always on": "the only neuron of the first layer that receives the group, active for every input",
+    "decoys": "a neuron of the first layer, beside four other neurons that receive the group but have no outgoing "
+    "connections",
+    "deep": "a neuron of the second layer, behind a first layer in which half of the neurons receive the group",
+    "interplay": "a feature that determines whether the group matters, with uniform inputs",
+    "proxy": "a feature that depends on the group, in a network that does not receive the group",
 }
 
 
