@@ -1,8 +1,10 @@
-"""Sentences of the documentation with numbers, made from the kept counts; a test compares them with the documents."""
+"""Sentences of the documentation with numbers, from the kept counts and RESULTS.md; a test compares the documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
 from statistics import fmean
 
 from benchmarks.parts.bounds import EXAMPLES, INPUTS, LAYERS
@@ -11,6 +13,7 @@ from benchmarks.parts.simulated_cluster import FAILURES, KEPT_REPLIES, KEPT_TALL
 from benchmarks.results import Counts, kept_counts
 from benchmarks.sizes import PAPER
 
+RESULTS = Path(__file__).with_name("RESULTS.md")
 NUMBERS = {2: "two", 6: "six", 12: "twelve", 14: "fourteen"}
 
 
@@ -21,9 +24,11 @@ def sentences() -> Iterator[tuple[str, str]]:
     yield "README.md", against_sequences(kept["comparison"])
     for row in planted_rows(kept["planted"]):
         yield "docs/repair.md", row
+    for row in [*search_rows(), *threshold_rows()]:
+        yield "docs/repair.md", row
     yield "docs/mathematics.md", cost_of_stakes(kept["stakes"])
     yield "docs/mathematics.md", wrong_at_threshold(kept["error_split"])
-    yield "docs/mathematics.md", rows_by_pairs(kept["sample_rows"])
+    yield "docs/mathematics-tables.md", rows_by_pairs(kept["sample_rows"])
     for text in cluster_costs(kept["simulated_cluster"]):
         yield "docs/scaling.md", text
     for row in cluster_rows(kept["simulated_cluster"]):
@@ -65,6 +70,35 @@ def planted_rows(planted: Counts) -> Iterator[str]:
         yield f"| {what} | {cells} |"
 
 
+def measured_rows(title: str) -> list[list[str]]:
+    """Return the cells of a table of RESULTS.md, row by row without the head."""
+    text = RESULTS.read_text(encoding="utf-8").partition(f"\n### {title}\n")[2]
+    lines = list(takewhile(lambda line: line.startswith("|"), text.lstrip().splitlines()))
+    assert len(lines) > 2, f"RESULTS.md has no table with the title: {title}"
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def search_rows() -> Iterator[str]:
+    """Yield the rows of the table of searches: the agreement on the paper's credit network with 1,000 candidates."""
+    titles = (
+        "paper's particle swarm, factors of 10 neurons",
+        "particle swarm, weights of the protected features",
+        "evolution, weights of the protected features",
+    )
+    for case, candidates, *agreements in measured_rows("Agreement reached by each search"):
+        if (case, candidates) == ("credit age", "1,000"):
+            for title, agreement in zip(titles, agreements, strict=True):
+                yield f"| {title} | {agreement} |"
+
+
+def threshold_rows() -> Iterator[str]:
+    """Yield the rows of the table of decision thresholds, without their times."""
+    titles = ("original classifier", "fairlearn", "fairchain")
+    rows = measured_rows("Thresholds for each group of the census by sex")
+    for title, (_, gap, accuracy, _) in zip(titles, rows, strict=True):
+        yield f"| {title} | {gap} | {accuracy} |"
+
+
 def cost_of_stakes(stakes: Counts) -> str:
     """Return the mean and worst cost of the stakes in use and of equal ones."""
     ours, equal = (
@@ -72,8 +106,8 @@ def cost_of_stakes(stakes: Counts) -> str:
         for name in ("in use", "twelve equal")
     )
     return (
-        f"on average {ours[0]:.2f} and at worst {ours[2]:.2f}; with 12 equal shares at ratio 2 it is {equal[0]:.2f} "
-        f"and {equal[2]:.2f}"
+        f"The cost is on average {ours[0]:.2f} and at worst {ours[2]:.2f}. For 12 stakes with equal shares, where each "
+        f"stake is half of the previous stake, the cost is on average {equal[0]:.2f} and at worst {equal[2]:.2f}."
     )
 
 
@@ -81,8 +115,8 @@ def wrong_at_threshold(error_split: Counts) -> str:
     """Return the share of wrong answers with half of delta for each answer, and with the whole of it."""
     half, whole = ((values[0] or 0) / 1500 for values in error_split.values())
     return (
-        f"At `delta = 0.1` it shows {whole:.1%} wrong answers if each verdict has the whole `delta`, which leaves no "
-        f"margin, and {half:.1%} if each has half."
+        f"With the level `1/delta` for each verdict, {whole:.1%} of the answers are wrong. With the level `2/delta` "
+        f"for each verdict, {half:.1%} of the answers are wrong."
     )
 
 
@@ -106,7 +140,10 @@ def cluster_costs(cluster: Counts) -> Iterator[str]:
         f"and Ray's driver needs {(ray - none) / 1000:.1f} milliseconds"
     )
     cores = [cluster[f"{title} / cores until it saturates"][0] for title in ("none", "Dask", "Ray")]
-    yield f"saturates at {cores[0]} cores alone, at {cores[1]} with Dask and at {cores[2]} with Ray"
+    yield (
+        f"saturates at {cores[0]} cores without a scheduler, at {cores[1]} cores with Dask and at {cores[2]} cores "
+        "with Ray"
+    )
 
 
 def cluster_rows(cluster: Counts) -> Iterator[str]:

@@ -185,8 +185,8 @@ def render() -> str:
         '`fairchain verify --json` prints one object; an error is `{"error": ..., "exit_code": 2}`.',
         _table("field", VERDICT),
         "## Certificates",
-        "A certificate is a JSON file of at most 200 MB. [What it proves](mathematics.md#what-the-certificate-proves), "
-        "and [against whom](trust.md).",
+        "A certificate is a JSON file of at most 200 MB. "
+        "[What it proves](mathematics-intervals.md#what-the-certificate-proves), and [against whom](trust.md).",
         _table("field", CERTIFICATE),
         "Each of the `batches` has these fields:",
         _table("field", BATCH),

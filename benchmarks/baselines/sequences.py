@@ -1,9 +1,9 @@
 """Confidence sequences: each group's rate has bounds that hold at all times, delta is shared among the groups.
 
-The bounds are the mixture's (docs/mathematics.md, "Group probabilities"), about the tightest known for coins. The rule
-stops as soon as interval arithmetic on them decides; it looks whenever inputs grew by 1%, which costs it at most that
-much. What it lacks against fairchain: groups are compared by their own rates and not in common rounds, and there is a
-union bound.
+The bounds are the mixture's (docs/mathematics-intervals.md, "Group probabilities"), about the tightest known for coins.
+The rule stops as soon as interval arithmetic on them decides; it looks whenever inputs grew by 1%, which costs it at
+most that much. What it lacks against fairchain: groups are compared by their own rates and not in common rounds, and
+there is a union bound.
 """
 
 from __future__ import annotations

@@ -28,12 +28,13 @@ through one planted unit. The table counts how often this unit is *first* in its
 by its effect on the gap and by the paper's sensitivity. Ties count against it."""
 # What was planted, by family.
 PLANTED = {
-    "plain": "a neuron of the first layer, the only one that receives the group",
-    "always on": "the same, active for every input: the group changes how strongly, not whether",
-    "decoys": "the same, with four more neurons that receive the group but have no outgoing connections",
-    "deep": "a neuron of the second layer; the group enters through half of the first",
-    "interplay": "a feature whose value determines whether the group matters; uniform inputs",
-    "proxy": "a feature that depends on the group, in a network that does not receive it",
+    "plain": "the only neuron of the first layer that receives the group",
+    "always on": "the only neuron of the first layer that receives the group, active for every input",
+    "decoys": "a neuron of the first layer, beside four other neurons that receive the group but have no outgoing "
+    "connections",
+    "deep": "a neuron of the second layer, behind a first layer in which half of the neurons receive the group",
+    "interplay": "a feature that determines whether the group matters, with uniform inputs",
+    "proxy": "a feature that depends on the group, in a network that does not receive the group",
 }
 
 

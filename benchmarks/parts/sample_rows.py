@@ -19,7 +19,8 @@ THRESHOLD = 0.1
 DELTAS = (0.05, 1e-6)
 TEXT = """Both rules decide about rows whose true rates are known. Tables grow by a factor of 1.1 until there is a
 verdict. The table below shows how many rows each rule needs, as a mean over seeds. Groups of equal size favour pairing
-most, but in practice tables have small groups. See [independent groups](../docs/mathematics.md#independent-groups)."""
+most, but in practice tables have small groups. See [independent
+groups](../docs/mathematics-tables.md#independent-groups)."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A subgroup is compared with all other inputs. Its gap is the difference of the two rates of an outcome. The largest of
 many estimates overstates the truth, so intervals are corrected for the selection: for all candidates on all inputs, or
 for the few that one part of the inputs selects on the other part, whichever is forecast to be narrower before any
-decision is seen (docs/mathematics.md, "Subgroup search").
+decision is seen (docs/mathematics-tables.md, "Subgroup search").
 """
 
 from __future__ import annotations

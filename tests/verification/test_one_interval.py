@@ -1,7 +1,7 @@
 """One number has one interval: none that a verdict shows is wider than what its other intervals imply.
 
 The verdict, the gap, the rates and the pairs hold in one event, so that each is intersected with the others
-(docs/mathematics.md, "One event").
+(docs/mathematics-intervals.md, "One event").
 """
 
 from __future__ import annotations

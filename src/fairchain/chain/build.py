@@ -2,7 +2,8 @@
 
 Bounds are Clopper-Pearson for fixed samples, or valid at any time. In a folded chain one trace visits a state several
 times. Its visits depend on each other, so they are not a sample of independent draws and Clopper-Pearson bounds are not
-valid. Bounds come from sums over traces instead, which are independent (docs/mathematics.md, "Chains over time").
+valid. Bounds come from sums over traces instead, which are independent (docs/mathematics-chains.md, "Chains over
+time").
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def estimate(table: Counts, estimator: Estimator) -> Floats:
 def bounds(seen: Counts, visits: Counts, level: float, *, exact: bool) -> tuple[Floats, Floats]:
     """Return bounds of the probabilities behind counts: Clopper-Pearson, or a confidence sequence.
 
-    See docs/mathematics.md, "Chains". Equal counts have equal bounds, which are computed once.
+    See docs/mathematics-chains.md, "Chains". Equal counts have equal bounds, which are computed once.
     """
     times, row = np.unique(visits, return_inverse=True)
     most = int(seen.max(initial=0)) + 1

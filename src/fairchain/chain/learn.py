@@ -8,7 +8,7 @@ Fidelity, how far the probabilities of a chain are from those of the network, is
 states do not contain the group can be wrong about a group for any number of traces. A chain over time can also be wrong
 about steps and visits, because the next state of a network depends on more than its present state. Each measured
 probability is that of an event of one trace, so the error has an exact interval. No verdict depends on such a chain
-(docs/mathematics.md, "Chains").
+(docs/mathematics-chains.md, "Chains").
 """
 
 from __future__ import annotations

@@ -298,7 +298,7 @@ def _rows_are(
 
     Conditional on the values of the protected features, decisions within a group are independent draws: groups of
     single values, and a smallest size, may be chosen from a sample. Ranges whose ends follow the rows may not
-    (docs/mathematics.md, "Independent groups").
+    (docs/mathematics-tables.md, "Independent groups").
     """
     cut = [feature for feature in features if feature.name in protected and feature.name not in options.groups]
     ranges = [feature.name for feature in cut if any(isinstance(each, tuple) for each in feature.groups.values())]

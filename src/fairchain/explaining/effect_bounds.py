@@ -1,4 +1,4 @@
-"""From counts to intervals for effects on the gap and for the paper's sensitivity (docs/mathematics.md, "Explaining").
+"""Intervals for effects on the gap and for the paper's sensitivity (docs/mathematics-chains.md, "Explaining").
 
 Each family of intervals, effects and sensitivities, holds jointly with probability 1 - delta. `agreement` compares the
 rankings of the two measures.

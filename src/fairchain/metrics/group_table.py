@@ -1,7 +1,7 @@
 """A table of metrics by group: selection rate, accuracy, error rates, precision and calibration, with joint intervals.
 
-All intervals of a table hold together with probability at least 1 - delta (docs/mathematics.md, "Tables of metrics").
-The estimates are those of fairlearn's `MetricFrame`, except that a rate among no rows is NaN here, not 0.
+All intervals of a table hold together with probability at least 1 - delta (docs/mathematics-tables.md, "Tables of
+metrics"). The estimates are those of fairlearn's `MetricFrame`, except that a rate among no rows is NaN here, not 0.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each row may be any distribution between its bounds. For given values of the sta
 sorting: every target gets its lower bound, then the remaining mass goes to the targets in the order of their values.
 
 Bounds are rounded outward: the floating-point error of a row is added to an upper bound and subtracted from a lower one
-(docs/chains.md, "Rounding").
+(docs/mathematics-chains.md, "Rounding").
 
 Extreme expectations over all chains between the bounds come from policy iteration. Without cycles one pass from the end
 is enough. With cycles the extreme chain is guessed, its linear equations are solved, and the guess is improved until it
@@ -32,7 +32,7 @@ FEW_TRANSITIONS = 8
 # Masses below this are treated as 0 if the certainty of a transition depends on it.
 CERTAIN = 1e-9
 # The rounding error of the extreme expectation of a row, relative to the largest value: this much for each of its
-# transitions, and twice more. Derived in docs/chains.md, "Rounding".
+# transitions, and twice more. Derived in docs/mathematics-chains.md, "Rounding".
 NOISE = 16 * 2.0**-53
 NO_DISTRIBUTION = 'no probabilities fit between the bounds of state "{states}"'
 # Number of guesses of the extreme chain; fewer if many states would have to be solved.

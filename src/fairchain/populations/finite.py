@@ -3,7 +3,7 @@
 A `FiniteSpace` lists the values of each column and the factors whose product is the weight of an input: one factor for
 each feature of independent features, one for each node of a Bayesian network. Weights are whole numbers, and
 probabilities are quotients of their sums, so nothing is rounded. If a weight is not a rational number, two spaces
-enclose it. Columns are summed out by variable elimination (docs/mathematics.md, "Finite input spaces").
+enclose it. Columns are summed out by variable elimination (docs/mathematics-exact.md, "Finite input spaces").
 """
 
 from __future__ import annotations

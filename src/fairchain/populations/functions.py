@@ -63,9 +63,9 @@ class Coupled:
         `f(u, group)` gets an array (rounds, uniforms) of independent uniform numbers in [0, 1), read-only, and the name
         of a group (None for all). It returns the inputs of that group, one row for each row of `u`, in the formats of
         `f(rng, count, group)`. A row must depend only on its own row of `u`. This is checked for every row of the first
-        16 chunks, and for an eighth of the rows of later chunks: a violation in one row of each of n later chunks
-        escapes detection with probability at most exp(-n/8). `f(u)` without `group` draws from the overall population,
-        and the members of each group are selected among them.
+        16 chunks, and for about an eighth of the rows of later chunks. If one row in each of n later chunks violates
+        the condition, all violations escape detection with probability at most exp(-n/9). `f(u)` without `group` draws
+        from the overall population, and the members of each group are selected among them.
     uniforms
         Number of uniform numbers in a row of `u`: as many as one input needs, from 1 to 4096.
 

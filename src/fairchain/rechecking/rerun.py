@@ -1,8 +1,8 @@
 """The claim that the counts come from the network: chunks are drawn and evaluated again, and compared exactly.
 
 Everything is run again if the forecast is within the budget of seconds, otherwise a random sample of single chunks. Its
-value is the number of chunks that a forgery needs, and the probability that all of them escape (docs/mathematics.md, "A
-sampled recheck").
+value is the number of chunks that a forgery needs, and the probability that all of them escape
+(docs/mathematics-intervals.md, "A sampled recheck").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Confidence sequences, valid at any time, and an interval for a sample size fixed in advance (docs/mathematics.md).
+"""Confidence sequences and intervals for a sample size fixed in advance (docs/mathematics-intervals.md).
 
 Each takes only counts and computes bounds by bisection on the values that are not refuted.
 """

@@ -2,7 +2,7 @@
 
 The state is the weight of the inputs with and without each outcome, and the weight of the inputs that were not
 evaluated yet. All weights are integers of any size, and every bound is a fraction, so nothing is rounded before it is
-shown (docs/mathematics.md, "Finite input spaces"). Nothing here is random: an interval is certain.
+shown (docs/mathematics-exact.md, "Finite input spaces"). Nothing here is random: an interval is certain.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Payoff(Struct, frozen=True):
         For given rates, wealth against "at least" is smallest if two groups disagree as often as possible, and it falls
         with the first rate and rises with the second; so a group that refutes it against the smallest rate, or with the
         largest, does so in every pair. Against "at most", a pair that would not refute it with the fewest possible
-        disagreements never refutes it (docs/mathematics.md, "Many pairs").
+        disagreements never refutes it (docs/mathematics-intervals.md, "Many pairs").
         """
         rounds = tally.joint.max()
         if tally.both.size <= FEW_PAIRS or (tally.joint != rounds).any():

@@ -1,9 +1,9 @@
 """Rates counted by subgroup, without rounds: rows of a table, recorded decisions, a stream of decisions.
 
 The state is the trials and successes of each subgroup. Bounds of single rates give bounds of the largest gap
-(docs/mathematics.md, "Independent groups"): the upper one needs no union over pairs, because only the truly widest pair
-can make it fail; the lower one is paid for by every pair or subgroup. `RowsAnswer` is the answer of a table: exact for
-a whole population, with exact bounds for a sample.
+(docs/mathematics-tables.md, "Independent groups"): the upper one needs no union over pairs, because only the truly
+widest pair can make it fail; the lower one is paid for by every pair or subgroup. `RowsAnswer` is the answer of a
+table: exact for a whole population, with exact bounds for a sample.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _gap_bound(
     elif upper:
         # Which pair is the widest may depend on the sizes of the groups, through those that are large enough. Given the
         # sizes, a group's own bound is valid; those of all rows together are not, so each of them, on both sides and
-        # for every outcome, is paid for (docs/mathematics.md, "Independent groups").
+        # for every outcome, is paid for (docs/mathematics-tables.md, "Independent groups").
         overall, shared, _ = _numbers(compared, overall)
         low, high = counts.bounds(np.where(overall, delta / 2 / 4 / max(shared, 1), delta / 2 / 2), method)
         bound = largest_compared(gaps_of(high, low, measure), compared)

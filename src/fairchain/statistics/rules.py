@@ -32,9 +32,9 @@ GROWTH = 8
 AHEAD, WORTH = 0.7, 20
 # The smallest size of a batch relative to the rounds before it if two groups are evaluated, and if more are.
 LEAST_OF_TWO, LEAST_OF_MORE = 32, 12
-# The shares of delta besides the verdict's (docs/mathematics.md, "One event"): for each side of the largest gap, for
-# all rates and for all pairs. The verdict and all intervals hold together with probability 1 - delta, so that each may
-# use the others.
+# The shares of delta besides the verdict's (docs/mathematics-intervals.md, "One event"): for each side of the largest
+# gap, for all rates and for all pairs. The verdict and all intervals hold together with probability 1 - delta, so that
+# each may use the others.
 OF_GAP, OF_RATES, OF_PAIRS = 1 / 4, 1 / 8, 1 / 8
 
 

@@ -1,4 +1,4 @@
-"""Distribution shift: how far a population may change before a verdict could change (docs/mathematics.md).
+"""Distribution shift: how far a population may change before a verdict could change (docs/mathematics-tables.md).
 
 A population is within the factor G if no input is more than G times as frequent, or as rare, as assumed. A rate p can
 then become any number between `least_rate` and `most_rate`. The tipping factor of a verdict is the largest G for which
@@ -125,7 +125,8 @@ def _factor_of_cells(cells: Sequence[tuple[Floats, Floats]], measure: str, limit
 
     FAIR is E[V] <= c for every pair, with V = s in the first cell, -1 in the second, and s - 1 in the third. Within G
     the largest E[V] is the smallest t + G E[(V - t)+] - E[(t - V)+]/G over the values t of V, and each of these rises
-    with G. The first cell is evidence against FAIR, the others for it (docs/mathematics.md, "Distribution shift").
+    with G. The first cell is evidence against FAIR, the others for it (docs/mathematics-tables.md, "Distribution
+    shift").
     """
     scale, margin = _units(measure, limit)
     worth = [scale, -1.0, scale - 1][: len(cells)]

@@ -1,4 +1,4 @@
-"""Verdicts over all populations within a factor of the assumed one (docs/mathematics.md, "A verdict over shifts").
+"""Verdicts over all populations within a factor (docs/mathematics-tables.md, "A verdict over shifts").
 
 The largest gap of a pair within the factor is a monotone function of two rates or, if all groups shift alike, of the
 probabilities that only one of two groups gets the outcome. So simultaneous bounds of these give bounds of the largest

@@ -1,4 +1,4 @@
-"""Betting where a part of the population is known: only the rest is sampled (docs/mathematics.md, "Strata").
+"""Betting where a part of the population is known: only the rest is sampled (docs/mathematics-exact.md, "Strata").
 
 A *stratum* is a part of the run during which the open part of the population, with probability M, stays the same. In
 the settled part, the probability S of the outcome is known for every subgroup. If x is 1 when a round in the open part

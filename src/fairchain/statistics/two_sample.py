@@ -1,4 +1,4 @@
-"""Bounds of the gap between two separately counted groups, from both counts at once (docs/mathematics.md).
+"""Bounds of the gap between two separately counted groups, from both counts at once (docs/mathematics-tables.md).
 
 Each count gives a p-value for each true rate. The two are independent, so a weighted product of them refutes pairs of
 rates (Fisher, Good), and the gap is within its range over the remaining pairs. Bounds of single groups that are then

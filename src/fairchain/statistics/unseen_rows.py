@@ -1,7 +1,7 @@
 """Answers about a table whose rows were evaluated only in part: the run was stopped, or its budget was spent.
 
 The evaluated rows are the first of all rows in a random order. The bounds for the others depend on the reason why the
-run ended (docs/mathematics.md, "Rows that were not evaluated").
+run ended (docs/mathematics-tables.md, "Rows that were not evaluated").
 """
 
 from __future__ import annotations

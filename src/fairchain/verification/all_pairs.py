@@ -1,8 +1,8 @@
 """The gap of every pair of groups, from the evidence of a verdict: its rounds, or its counted rates.
 
 A verdict is about the largest gap; this module gives each pair an interval. All intervals hold in one event with the
-verdict, the gap and the rates (docs/mathematics.md, "One event"), and each is intersected with the others. Nothing is
-decided or evaluated here.
+verdict, the gap and the rates (docs/mathematics-intervals.md, "One event"), and each is intersected with the others.
+Nothing is decided or evaluated here.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def _of_the_rows(case: Case, found: RowCounts, stopped: str) -> RowsAnswer:
 
     A budget is fixed before any decision is seen, so the rows that were seen are a smaller sample, or a random part of
     the population. A run may be interrupted because of the decisions seen so far: then bounds must hold at every time,
-    or for any values of the other decisions (docs/mathematics.md, "Rows that were not evaluated").
+    or for any values of the other decisions (docs/mathematics-tables.md, "Rows that were not evaluated").
     """
     spec, comparison, exact = case.spec, case.comparison, counts_all(case.spec)
     common = (found.counts, comparison.compared, comparison.measure, limit_of(spec))

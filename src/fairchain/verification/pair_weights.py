@@ -3,7 +3,7 @@ groups alike.
 
 For each pair of parts and each outcome, the weight is the excess with which points get the outcome more often as the
 first part than as the second. As a part with one combination of protected values, a point gets the outcome or not; as a
-part with several, or with drawn labels, it gets the outcome with a frequency (docs/mathematics.md, "Distribution
+part with several, or with drawn labels, it gets the outcome with a frequency (docs/mathematics-tables.md, "Distribution
 shift").
 """
 

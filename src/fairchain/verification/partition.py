@@ -2,7 +2,8 @@
 
 A box is *settled* once the question needs to know no more about it: every member has one decision there. Open boxes
 are halved where the bounds gain most; a box with few inputs is evaluated point by point instead. The sums of settled
-probabilities give lower and upper bounds that only get narrower (docs/mathematics.md, "Bounds by branch and bound").
+probabilities give lower and upper bounds that only get narrower (docs/mathematics-exact.md, "Bounds by branch and
+bound").
 """
 
 from __future__ import annotations

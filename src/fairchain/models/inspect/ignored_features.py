@@ -1,7 +1,7 @@
 """Features that a network provably ignores: every decision is independent of their value.
 
 The network does not take the feature, or its first layers multiply everything derived from it by 0. The proof is read
-from the graph (docs/mathematics.md, "Finite input spaces"); nothing is evaluated.
+from the graph (docs/mathematics-exact.md, "Finite input spaces"); nothing is evaluated.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Each ReLU with an undetermined sign is bounded by two lines; substituting them backwards through the layers (as in CROWN
 and DeepPoly) gives, for each output, a linear lower bound in the inputs, whose minimum over a box is immediate. The
 bounds hold for the numbers that the runtime computes: every layer's rounding is an interval added to its bias, and the
-rounding of this module's own double precision is also subtracted (docs/mathematics.md, "Bounds by branch and bound").
+rounding of this module's own double precision is also subtracted (docs/mathematics-exact.md, "Bounds by branch and
+bound").
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Consecutive affine operators (Gemm, MatMul, Add, Sub, Mul, Div with constants, scaling of inputs) become one layer. A
 layer also has a bound of its rounding: the runtime's sums differ from exact ones by at most `rounding * (weight_size @
-|inputs| + bias_size) + tiny`, in any order of summation (docs/mathematics.md, "Bounds by branch and bound"). Any other
-operator is refused with a message that names it.
+|inputs| + bias_size) + tiny`, in any order of summation (docs/mathematics-exact.md, "Bounds by branch and bound"). Any
+other operator is refused with a message that names it.
 """
 
 from __future__ import annotations
