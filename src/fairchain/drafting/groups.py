@@ -30,7 +30,7 @@ RANGES = f"Groups: ranges with round ends and at least {ENOUGH} rows each, where
 NO_PROTECTED_NAME = (
     "{source}: no name of a feature says that it is protected; name one with --protected (protected=[...]): {names}"
 )
-SEVERAL_COLUMNS = (
+COLUMNS_IN_ONE_NAME = (
     '{source}: protected: "{name}" names several columns; for their combinations repeat the option: {repeated} '
     "(protected={parts} in Python)"
 )
@@ -50,7 +50,7 @@ def find_protected(
             parts = [part.strip() for part in name.split(",")]
             if all(part in columns for part in parts):
                 repeated = " ".join(f"--protected {shown(part)}" for part in parts)
-                raise SpecError(SEVERAL_COLUMNS.format(source=source, name=name, repeated=repeated, parts=parts))
+                raise SpecError(COLUMNS_IN_ONE_NAME.format(source=source, name=name, repeated=repeated, parts=parts))
             raise SpecError(f"{source}: protected: {unknown('column', name, [*columns])}")
     protected, likely = tuple(dict.fromkeys(options.protected)), like_protected(columns)
     if not protected and not likely:
