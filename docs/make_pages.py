@@ -100,7 +100,7 @@ def _class(name: str, each: Any) -> list[str]:
 def _fields(each: Any) -> list[str]:
     """Of a class that is made of fields and does not describe each of them: what they are."""
     fields = [field for field in dataclasses.fields(each) if field.init] if dataclasses.is_dataclass(each) else []
-    if not fields or "Parameters\n---" in (each.__doc__ or ""):
+    if not fields or "Parameters\n---" in (inspect.getdoc(each) or ""):
         return []
     return ["*Fields*", "\n".join(f"- `{field.name}: {field.type}`" for field in fields)]
 

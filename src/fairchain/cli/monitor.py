@@ -49,7 +49,9 @@ SECONDS_BETWEEN_WRITES = 5.0
 @click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that counts as fair.")
 @shared.choice("--kind", ["difference", "ratio"], "Compare rates by their difference (default) or by their ratio.")
 @click.option(
-    "--delta", type=float, help="Largest probability that any report is wrong; by default 0.05, or the spec's."
+    "--delta",
+    type=float,
+    help="Largest probability that any report is wrong; by default 0.05, or the delta of the spec.",
 )
 @click.option(
     "--group", "groups", multiple=True, help="Group to compare; repeatable. By default, all groups are compared."
