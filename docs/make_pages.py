@@ -21,13 +21,18 @@ import fairchain
 from fairchain.cli.app import app
 
 HERE = Path(__file__).parent
-WRITTEN = "Written by `python docs/make_pages.py` from the program itself; a test checks that it is up to date."
+WRITTEN = "`python docs/make_pages.py` generates this page from the program."
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "Examples")
 
 
 def commands() -> str:
     """Every command with its arguments and options."""
-    parts = ["# Commands", f"{WRITTEN} Exit codes: [reference](reference.md#exit-codes)."]
+    parts = [
+        "# Commands",
+        "This page describes every command and its options. `fairchain COMMAND --help` prints the same description. "
+        "The [glossary](glossary.md) defines the terms, and the [reference](reference.md#exit-codes) lists all exit "
+        f"codes. {WRITTEN}",
+    ]
     for name, command in sorted(_commands(app)):
         usage = " ".join([name, *command.collect_usage_pieces(click.Context(command))])
         parts += [f"## {name}", _paragraphs(inspect.cleandoc(command.help or "")), f"```sh\n{usage}\n```"]
@@ -61,7 +66,12 @@ def python() -> str:
     errors = {name: each for name, each in public.items() if _is_error(each)}
     functions = {name: each for name, each in public.items() if inspect.isfunction(each)}
     classes = {name: each for name, each in public.items() if name not in errors and name not in functions}
-    parts = ["# Python", f"{WRITTEN} Everything here is imported from `fairchain`.", "## Functions"]
+    parts = [
+        "# Python",
+        "This page describes every function and class that you can import from `fairchain`. The "
+        f"[glossary](glossary.md) defines the terms. {WRITTEN}",
+        "## Functions",
+    ]
     parts += [part for name, each in functions.items() for part in _function(name, each)]
     parts += ["## Classes", *(part for name, each in classes.items() for part in _class(name, each)), "## Errors"]
     rows = [f"| `{name}` | `{each.__base__.__name__}` | {_first(each)} |" for name, each in errors.items()]
@@ -90,7 +100,7 @@ def _class(name: str, each: Any) -> list[str]:
 def _fields(each: Any) -> list[str]:
     """Of a class that is made of fields and does not describe each of them: what they are."""
     fields = [field for field in dataclasses.fields(each) if field.init] if dataclasses.is_dataclass(each) else []
-    if not fields or "Parameters\n---" in (each.__doc__ or ""):
+    if not fields or "Parameters\n---" in (inspect.getdoc(each) or ""):
         return []
     return ["*Fields*", "\n".join(f"- `{field.name}: {field.type}`" for field in fields)]
 
@@ -159,12 +169,20 @@ def _paragraphs(text: str) -> str:
         if lines and lines[0].startswith(">>>"):
             found.append(f"```pycon\n{paragraph}\n```")
         elif lines and lines[0].strip() == "\b":
-            found.append("```sh\n" + "\n".join(lines[1:]) + "\n```")
+            found.append(_kept_lines(lines[1:]))
         elif all(line.startswith("- ") or line.startswith("  ") for line in lines):
             found.append(paragraph)
         else:
             found.append(" ".join(paragraph.split()))
     return "\n\n".join(found)
+
+
+def _kept_lines(lines: list[str]) -> str:
+    """Lines that click does not join: exit codes below a title as a list, other lines as commands of a shell."""
+    if not lines[0].endswith(":"):
+        return "```sh\n" + "\n".join(lines) + "\n```"
+    codes = (line.split(maxsplit=1) for line in lines[1:])
+    return f"{lines[0]}\n\n" + "\n".join(f"- `{code}`: {meaning}" for code, meaning in codes)
 
 
 PAGES = {"commands.md": commands, "python.md": python}

@@ -29,139 +29,196 @@ PARTS = {
 }
 
 VERDICT = {
-    "verdict": "the outcome for a gate: `FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`",
+    "verdict": "the final verdict: `FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`",
     "decision": "the verdict without the check for a constant model: `FAIR`, `UNFAIR` or `UNDECIDED`",
-    "constant": "the decision of every tested input, if all are the same; else null",
-    "engine": "how the answer was found: `sampling`, `counting`, `enumeration` or `bounds` ([exact answers](exact.md))",
-    "kind": "kind of the property: `difference`, `ratio` or `individual`",
-    "inputs": "kind of the inputs: `individuals` or `texts`",
-    "gap": "`estimate`, `low`, `high`: the largest difference, the smallest ratio, or the share of `inputs` whose "
-    "decision changes; `more`, `less`, `outcome`: the widest pair seen",
-    "threshold": "threshold of the property",
-    "delta": "largest probability of a wrong verdict; 0 if the verdict is certain, because all inputs were "
-    "counted, enumerated or bounded",
-    "epsilon": "half width of intervals in estimate mode, or null",
+    "constant": "the decision, if all tested inputs get the same decision; otherwise null",
+    "engine": "the algorithm that answered: `sampling`, `counting`, `enumeration` or `bounds` ([exact "
+    "answers](exact.md))",
+    "kind": "the kind of the property: `difference`, `ratio` or `individual`",
+    "inputs": "the kind of the inputs: `individuals` or `texts`",
+    "gap": "`estimate`, `low` and `high` of the largest difference, of the smallest ratio, or of the share of inputs "
+    "whose decision changes; `more`, `less` and `outcome` name the pair of groups with the largest observed gap",
+    "threshold": "the threshold of the property",
+    "delta": "the largest probability of a wrong verdict; 0 if the verdict does not depend on random draws",
+    "epsilon": "in estimate mode, the largest half width of an interval; otherwise null",
     "property": "the question as a formula",
-    "groups": "for each group and outcome `name`, `outcome`, `probability`, `low`, `high`, `evaluations`",
-    "left_out": "groups below `min_size`: `name`, `size`",
-    "violators": "pairs beyond the threshold, with simultaneous error probability delta: `more`, `less`, `outcome`",
-    "witnesses": "counterfactual pairs, inputs whose decision changes with the group: `groups`, `labels`, `input`",
-    "free_regions": "from bounds, the most probable boxes of inputs for which all groups get the same label: `label`, "
-    "`probability`, `features` (the ends of a number, the values of a category)",
-    "rounds": "number of rounds drawn",
-    "rows": "number of rows of a table; else null",
-    "evaluations": "number of evaluations of the network",
-    "seconds": "wall time",
-    "stopped": "why the run ended: `decided` (FAIR or UNFAIR), `epsilon` (every interval has half width epsilon), "
-    "`rounds`, `seconds`, `rows`, `interrupted` or `weights` (probabilities of inputs are not known well enough)",
-    "forecast": "if undecided: the estimated number of further rounds that would suffice, or how many times as many "
-    "rows; else null",
-    "seed": "seed of the random numbers; null for a table and an enumeration",
-    "seed_origin": "`derived` from network, spec and data, or `chosen`; null for a table and an enumeration",
-    "rule": "`betting`, `paper`, `exact` or `fixed sample`",
-    "sound": "whether the guarantee holds; false only for `paper`",
-    "model_sha256": "SHA-256 of the network; empty for a function or recorded decisions",
+    "groups": "for each group and outcome: `name`, `outcome`, `probability`, `low`, `high`, `evaluations`",
+    "left_out": "the groups below `min_size`: `name`, `size`",
+    "violators": "the pairs that are shown to be beyond the threshold: `more`, `less`, `outcome`; the probability that "
+    "any of these pairs is within the threshold is at most delta",
+    "witnesses": "counterfactual pairs, which are inputs whose decision changes with the group: `groups`, `labels`, "
+    "`input`",
+    "free_regions": "for the engine `bounds`, the most probable boxes in which all groups get the same label: `label`, "
+    "`probability`, `features` (the range of a number, the values of a category)",
+    "rounds": "the number of drawn rounds",
+    "rows": "the number of rows of a table; otherwise null",
+    "evaluations": "the number of evaluations of the model",
+    "seconds": "the wall-clock time",
+    "stopped": "the reason why the run ended ([list](#reasons-to-stop))",
+    "forecast": "if the verdict is UNDECIDED, the estimated number of further rounds until a verdict, or for a table "
+    "the factor by which the number of rows would have to grow; otherwise null",
+    "seed": "the seed of the random numbers; null if no inputs were drawn",
+    "seed_origin": "`derived` from network, spec and data, or `chosen`; null if no inputs were drawn",
+    "rule": "the rule that led to the verdict ([list](#rules))",
+    "sound": "whether the guarantee holds; false only for the rule `paper`",
+    "model_sha256": "SHA-256 of the network; empty for a function or for recorded decisions",
     "table_sha256": "SHA-256 of the rows or texts, or null",
-    "population": "description of the population",
+    "population": "a description of the population",
     "statement": "the guarantee in a sentence",
-    "scope": "what the guarantee covers, and what it does not",
-    "notes": "remarks, for example how a model was converted, or that it is constant",
-    "assumptions": "what was assumed about model and data without being stated",
-    "unseen": "rows of a table that were not evaluated, because the run was stopped or its budget was used up",
-    "tipping": "how many times as frequent or as rare inputs may become before the verdict could change: "
-    "`each_group` separately, `all_groups_alike`; null without a verdict, and with a `shift`",
-    "shift": "the `factor` of the populations that the verdict is about, and `of` what changes (`each_group`, "
-    "`all_groups_alike`); null for the assumed population alone",
-    "decision_rounds": "number of rounds up to the verdict; later ones only make intervals narrower",
-    "decision_evaluations": "number of evaluations up to the verdict",
+    "scope": "the limits of the guarantee, in a sentence",
+    "notes": "remarks, for example about the conversion of a model",
+    "assumptions": "assumptions about model and data that the user did not state",
+    "unseen": "the number of rows of a table that were not evaluated, because the run was stopped or its budget was "
+    "spent",
+    "tipping": "the [tipping factors](glossary.md#the-question) `each_group` and `all_groups_alike`; null for "
+    "`UNDECIDED`, for a constant model, for the rule `paper`, and with a `shift`",
+    "shift": "the [shift](glossary.md#the-question) that the verdict covers: its `factor`, and `of` (`each_group` or "
+    "`all_groups_alike`); null without a shift",
+    "decision_rounds": "the number of rounds until the verdict; later rounds only make intervals narrower",
+    "decision_evaluations": "the number of evaluations until the verdict",
+}
+
+STOPPED = {
+    "decided": "the verdict is FAIR or UNFAIR",
+    "epsilon": "in estimate mode, the half width of every interval is at most epsilon",
+    "rounds": "the budget of rounds is spent",
+    "evaluations": "the budget of evaluations is spent",
+    "seconds": "the budget of seconds is spent",
+    "rows": "the table has too few rows for a verdict",
+    "interrupted": "the user stopped the run",
+    "weights": "an enumeration is complete, but the probabilities of the inputs are not known precisely enough",
+    "boxes": "branch and bound cannot divide the boxes further",
+}
+
+RULES = {
+    "betting": "[betting](mathematics.md#betting) on drawn inputs",
+    "paper": "the [rule of the original paper](mathematics.md#the-papers-rule), which is not sound",
+    "exact": "a count of all rows of a population, an enumeration of all inputs, or bounds without sampling",
+    "fixed sample": "an interval for a sample of rows",
+    "any time": "an interval for a sample of rows, if the user stopped the run",
+    "random part": "an interval for the rows of a population, if the budget allowed only a random part of the rows",
+    "worst case": "bounds for the rows of a population, if the user stopped the run; the bounds cover all possible "
+    "decisions about the other rows",
 }
 
 CERTIFICATE = {
     "format": "`fairchain-certificate`",
-    "version": "version of the format",
-    "software": "versions of the software that wrote it",
+    "version": "the version of the format",
+    "software": "the versions of fairchain, Python, NumPy and onnxruntime that wrote the certificate",
     "spec": "the complete spec; paths are reduced to file names",
     "claims": "the output of `verify --json`, without `seconds`, `witnesses`, `free_regions`, `forecast`, `notes`, "
     "`assumptions` and `unseen`",
-    "evidence": "every count: for drawn inputs `stream`, `seed`, `coupled`, `outcomes`, `look` and `batches`; for rows "
-    "`rows`, `outcomes`, `trials`, `successes`, `labels` and, of texts that are shown as every group, `only` (texts "
-    "that get an outcome as one group and not as another). `look`: if the batches have one label, the `rounds` that "
-    "were drawn to find another, not counted, and all `labels` seen; else null. For an enumeration `points`, `order` "
-    "and `sizes` (the features whose values number the points, the slowest first), `summed` (features that the network "
-    "ignores), `outcomes` and `segments`, with `only` where points are shown as every group",
-    "digest": "SHA-256 of all fields above, as canonical JSON: detects accidental changes; `recheck` detects forgery",
-    "times": "date and duration: the only part that differs between two equal runs",
-    "notes": "the assumptions and remarks of the verdict; `recheck` shows them but does not check them",
+    "evidence": "every count, in one of three forms ([below](#evidence))",
+    "digest": "SHA-256 of all fields except `digest` and `times`, as canonical JSON; it detects accidental changes, "
+    "and `recheck` detects forgery",
+    "times": "the date and the duration; the other fields of two runs with the same spec and seed are equal",
+    "notes": "the assumptions and remarks of the verdict; `recheck` prints them, but does not check them",
+}
+
+DRAWN = {
+    "stream": "the definition of the random numbers",
+    "seed": "the seed",
+    "coupled": "whether all groups of a round share random numbers",
+    "outcomes": "the indices of the counted outcomes",
+    "look": "if all counted rounds have one label, the further `rounds` that were drawn in search of another label, "
+    "and all their `labels`; otherwise null",
+    "batches": "the counts of every batch",
+}
+
+ROWS = {
+    "rows": "the number of rows",
+    "outcomes": "the indices of the counted outcomes",
+    "trials": "the number of rows in each subgroup",
+    "successes": "the number of these rows with each outcome",
+    "labels": "the indices of all labels of these rows, whether or not a label is counted",
+    "only": "for texts that are shown as every group: the number of texts that get an outcome as one group but not as "
+    "another",
+}
+
+ENUMERATION = {
+    "points": "the number of all points; a point is one combination of values",
+    "order": "the features whose values number the points; the first feature changes slowest",
+    "sizes": "the number of values of each of these features",
+    "summed": "the features that the network ignores",
+    "outcomes": "the indices of the counted outcomes",
+    "segments": "the weights of every segment, a sequence of points",
 }
 
 BATCH = {
-    "chunk": "number of the batch's first chunk of random numbers",
-    "chunk_rounds": "number of rounds in a chunk",
-    "rounds": "number of rounds in the batch",
-    "groups": "the evaluated groups",
-    "leader": 'the pair and outcome of the bet against "every gap is at most the threshold", or null',
-    "phase": "in estimate mode, the number of the try",
-    "labels": "indices of all labels that the network gave in the batch, counted or not",
-    "together": "joint successes: for each outcome and pair of groups, the rounds in which both have the outcome; the "
-    "upper triangle, row by row",
-    "planned": "the planned rounds of a batch that was cut short; absent otherwise",
+    "chunk": "the number of the first chunk of random numbers",
+    "chunk_rounds": "the number of rounds in a chunk",
+    "rounds": "the number of rounds in the batch",
+    "groups": "the indices of the evaluated groups",
+    "leader": 'the two groups and the outcome on which the batch bets against "every gap is at most the threshold", or '
+    "null",
+    "phase": "in estimate mode, the number of the current attempt",
+    "labels": "the indices of all labels in the batch, whether or not a label is counted",
+    "together": "for each chunk, each outcome and each pair of groups, the number of rounds in which both groups get "
+    "the outcome; the pairs are the upper triangle of a table, row by row, with the successes of each group on the "
+    "diagonal",
+    "planned": "the planned number of rounds, if the batch was shortened; otherwise absent",
 }
 
 SEGMENT = {
-    "points": "number of points, which follow those of the segment before",
-    "evaluations": "number of evaluated inputs whose weight is not 0",
-    "inputs": "the same for each counted part of the population",
-    "labels": "indices of all labels that these inputs got",
-    "weights": "whole numbers as texts: for each part the weight of its inputs, then of those with each outcome; "
-    "twice, as lower and upper bounds, if weights are not rational",
-    "chain": "SHA-256 of the fields above and of the chain before; the first begins with network, data and question",
+    "points": "the number of points in the segment; segments follow each other without gaps",
+    "evaluations": "the number of evaluated inputs with a positive weight",
+    "inputs": "the number of these inputs in each counted part of the population",
+    "labels": "the indices of all labels of these inputs",
+    "weights": "for each part, the weight of its inputs, and the weight of its inputs with each outcome, as texts of "
+    "whole numbers; if weights are not rational, lower bounds and then upper bounds",
+    "chain": "SHA-256 of the other fields and of the `chain` of the previous segment; the chain starts with a hash of "
+    "the network, the data and the question",
+    "only": "for points that are shown as every group: the weight of the inputs of one part that get an outcome, while "
+    "the same point as another part does not; otherwise absent",
 }
 
 COMPARISON = {
     "first": "fields of the first certificate: `verdict`, `constant`, `kind`, `gap`, `threshold`, `delta`, `sound` and "
     "`model_sha256`",
-    "second": "the same fields of the second",
-    "comparable": "whether both gaps have the same definition and population, and both rules are sound",
-    "differences": "differences between the two questions",
+    "second": "the same fields of the second certificate",
+    "comparable": "whether both gaps have the same definition and the same population, and both rules are sound",
+    "differences": "the differences between the two questions",
     "sentence": "the statement about the two gaps",
-    "delta": "largest probability that the statement is wrong: the sum of both deltas; null without a statement",
-    "promise": "the same as a sentence",
-    "groups": "for each group and outcome `name`, `outcome`, `first`, `second` and `moved`, the change that the "
-    "intervals show: `up`, `down`, `same`, or empty if they show none",
+    "delta": "the largest probability that the statement is wrong, which is the sum of both deltas; null if the "
+    "certificates are not comparable",
+    "promise": "the guarantee of the statement, as a sentence; empty if the certificates are not comparable",
+    "groups": "for each group and outcome: `name`, `outcome`, the intervals `first` and `second`, and the change "
+    "`moved` (`up`, `down`, `same`, or empty if the intervals do not show a change)",
 }
 
 AUDIT = {
-    "verdict": "`FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`, for the original network",
-    "constant": "the decision of every tested input, if all are the same; else null",
-    "gap": "`estimate`, `low`, `high`, as for `verify`",
-    "threshold": "threshold of the property",
-    "delta": "largest probability of a wrong verdict",
+    "verdict": "the verdict on the original model: `FAIR`, `UNFAIR`, `UNDECIDED` or `CONSTANT`",
+    "constant": "the decision, if all tested inputs get the same decision; otherwise null",
+    "gap": "`estimate`, `low` and `high`, as for `verify`",
+    "threshold": "the threshold of the property",
+    "delta": "the largest probability of a wrong verdict",
     "sound": "whether the guarantee holds",
-    "questions": "if there are several questions, the verdict for each",
+    "questions": "the verdict on each question, if there are several questions",
     "statement": "the guarantee in a sentence",
     "notes": "remarks, as for `verify`",
-    "repaired": "whether a repaired network was accepted",
-    "after": "the `gap` of the repaired network, or null",
-    "left_out": "stages that were not possible (`explanation`, `chain`, `repair`), with the reasons",
+    "repaired": "whether a repaired model was accepted",
+    "after": "the `gap` of the repaired model, or null",
+    "left_out": "the stages that were not possible (`explanation`, `chain`, `repair`), with the reasons",
     "folder": "the output folder",
-    "report": "the HTML report",
-    "files": "names of the files in the folder",
-    "recheck": "commands that recheck the certificates",
+    "report": "the path of the HTML report",
+    "files": "the names of the files in the folder",
+    "recheck": "the commands that recheck the certificates",
 }
 
 EXIT_CODES = {
-    0: "fair; for `recheck` CONFIRMED; for other commands: success",
-    1: "unfair; for `recheck` REJECTED; for `repair` no candidate was accepted; for `query` false; for "
-    "`audit` the original network is unfair, repaired or not",
-    2: "bad usage or input, an exception in your code, a network that crashes the runtime, or insufficient memory: one "
-    "message with the file, the key and the remedy; or a result that could not be written, which is still printed (on "
-    "standard error if standard output fails)",
-    3: "undecided, or a constant model that is not allowed; for `recheck` CONSISTENT: an assumption remains, "
-    "because the seed was chosen or only a sample was run again; for `query` the bounds allow both answers",
-    101: "a bug in fairchain; `FAIRCHAIN_TRACEBACK=1` prints the traceback",
-    130: "interrupted without a result; `audit` keeps finished stages",
-    141: "the reader of the output closed the pipe",
-    143: "`monitor` was terminated, and the state is written",
+    0: "The verdict is FAIR. For `recheck`, the certificate is CONFIRMED. For other commands, the command succeeded.",
+    1: "The verdict is UNFAIR; for `audit`, this is the verdict on the original model. For `recheck`, the certificate "
+    "is REJECTED. For `repair`, no candidate was accepted. For `query`, the formula is false.",
+    2: "The usage or an input is wrong, your code raised an exception, a network crashed the runtime, or the memory is "
+    "insufficient. A message states the problem and the remedy. Or a result could not be written; the result is then "
+    "still printed, on standard error if standard output fails.",
+    3: "The verdict is UNDECIDED, or CONSTANT for a constant model that is not allowed. For `recheck`, the certificate "
+    "is CONSISTENT: an assumption remains, for example because the seed was chosen or only a sample was repeated. For "
+    "`query`, the bounds allow both answers.",
+    101: "fairchain has a bug. Set `FAIRCHAIN_TRACEBACK=1` to print the traceback.",
+    130: "The user interrupted the command before there was a result. `audit` keeps finished stages.",
+    141: "The reader of the output closed the pipe.",
+    143: "`monitor` was terminated, and has written the state.",
 }
 
 
@@ -170,38 +227,55 @@ def render() -> str:
     definitions = json_schema()["$defs"]
     parts = [
         "# Reference",
-        "Written by `python docs/make_reference.py` from the program itself; a test checks that it is up to date. "
-        "[The spec file](spec.md) explains the keys, and the [glossary](glossary.md) the terms.",
+        "This page lists all keys of a spec, all fields of the JSON output and of certificates, and all exit codes. "
+        "[The spec file](spec.md) explains the keys, and the [glossary](glossary.md) defines the terms. `python "
+        "docs/make_reference.py` generates this page from the program.",
         "[Spec](#spec) · [JSON output](#json-output) · [Certificates](#certificates) · [Comparisons](#comparisons) · "
         "[Audits](#audits) · [Exit codes](#exit-codes)",
         "## Spec",
-        "A key with a star must be given.",
+        "The following tables list the keys of a spec file. A key with a star is required.",
     ]
     for heading, names in PARTS.items():
         parts.append(f"### {heading}")
         parts += [_struct(definitions[name]) for name in names]
     parts += [
         "## JSON output",
-        '`fairchain verify --json` prints one object; an error is `{"error": ..., "exit_code": 2}`.',
+        "`fairchain verify --json` prints one object. If the command fails, the object is "
+        '`{"error": ..., "exit_code": 2}`. For several questions, the field `questions` contains one object for each '
+        "question. The object of a question has these fields:",
         _table("field", VERDICT),
+        "### Reasons to stop",
+        "The field `stopped` has one of these values:",
+        _table("value", STOPPED),
+        "### Rules",
+        "The field `rule` has one of these values:",
+        _table("value", RULES),
         "## Certificates",
-        "A certificate is a JSON file of at most 200 MB. "
-        "[What it proves](mathematics-intervals.md#what-the-certificate-proves), and [against whom](trust.md).",
+        "A certificate is a JSON file of at most 200 MB. [What a certificate "
+        "proves](mathematics-intervals.md#what-the-certificate-proves) and [the threat model](trust.md) explain its "
+        "use. A certificate has these fields:",
         _table("field", CERTIFICATE),
+        "### Evidence",
+        "The evidence about drawn inputs has these fields:",
+        _table("field", DRAWN),
         "Each of the `batches` has these fields:",
         _table("field", BATCH),
-        "Each of the `segments` of an enumeration has these fields:",
+        "The evidence about the rows of a table, or about texts, has these fields:",
+        _table("field", ROWS),
+        "The evidence of an enumeration has these fields:",
+        _table("field", ENUMERATION),
+        "Each of the `segments` has these fields:",
         _table("field", SEGMENT),
         "## Comparisons",
-        "`fairchain compare A.json B.json --json` prints one object. Certificates with different networks, thresholds, "
-        "deltas or seeds are comparable; different questions, populations or tables are not.",
+        "`fairchain compare A.json B.json --json` prints one object. Two certificates are comparable if they have the "
+        "same question, population and table. The networks, thresholds, deltas and seeds may differ.",
         _table("field", COMPARISON),
         "## Audits",
-        "`fairchain audit SPEC -o FOLDER --json` prints one object; [audits and their report](audit.md) "
-        "describes the files.",
+        "`fairchain audit SPEC -o FOLDER --json` prints one object. [Audits and their report](audit.md) describes the "
+        "files.",
         _table("field", AUDIT),
         "## Exit codes",
-        "The exit codes of all commands:",
+        "All commands use the following exit codes:",
         _table("code", EXIT_CODES),
     ]
     return "\n\n".join(parts) + "\n"
@@ -217,7 +291,9 @@ def _struct(struct: Plain) -> str:
         if key != "kind"
     ]
     head = title + " ".join(struct["description"].split("\n\n")[0].split())
-    return f"{head}\n\n{_rows(['key', 'type', 'default', ''], rows)}" if rows else f"{head} No other keys."
+    return (
+        f"{head}\n\n{_rows(['key', 'type', 'default', ''], rows)}" if rows else f"{head} This kind has no other keys."
+    )
 
 
 def _type(value: Plain) -> str:

@@ -44,9 +44,10 @@ from fairchain.verification.verdict import BoundsRecord, RunRecord, Verdict
 
 
 def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
-    """Return everything needed to check a verdict again, as plain JSON values.
+    """Return the certificate of a verdict as plain JSON values.
 
-    If `timed` is False, two runs of the same spec and seed give the same bytes.
+    If `timed` is False, the date and the duration are left out. Two runs of the same spec and seed then return the same
+    values.
     """
     record = verdict.evidence
     if not verdict.sound:

@@ -97,7 +97,7 @@ def check(
     progress: Report | bool | None = None,
     certify: bool = False,
 ) -> Verdict | FamilyVerdict:
-    """Decide whether a model treats the groups in a table, or those that texts mention, alike.
+    """Decide whether a model treats the groups in a table, or the groups that texts mention, alike.
 
     Parameters
     ----------
@@ -107,73 +107,74 @@ def check(
         A pandas or polars frame, a mapping of names to columns, or a CSV or Parquet file; for texts also a .txt file
         with one text on each line, or a .jsonl file.
     protected
-        The columns whose groups are compared; if there are several, their combinations. The model need not take them.
-        It may be left out for texts with `terms`.
+        The columns whose groups are compared; if there are several columns, their combinations are compared. The model
+        need not take these columns. For texts with `terms`, `protected` may be left out.
     text
-        The column of texts, for a model that reads a text: it gets each text unchanged.
+        The column of texts, for a model that reads a text. The model receives each text unchanged.
     terms
         The terms by which a text mentions a group: `"religion"`, `"race"`, `"gender"`, a .toml or .json file, or a
         mapping of groups to lists of words.
     label
-        The column with the true labels. They are needed for criteria other than demographic parity, and to find the
-        order of the model's labels if the model does not state it.
+        The column with the true labels. True labels are needed for criteria other than demographic parity. They are
+        also needed to find the order of the model's labels, if the model does not state this order.
     prediction
-        The column with recorded decisions, instead of a model.
+        The column with recorded decisions, which are used instead of a model.
     outcome
-        The label whose rates are compared; by default a label with a favourable name, or the second of two.
+        The label whose rates are compared; by default a label with a favourable name, or the second of two labels.
     kind
-        `"difference"` or `"ratio"` of the rates, or `"individual"`: the share of rows whose decision changes with the
-        protected columns alone.
+        `"difference"` and `"ratio"` compare the rates of the groups. `"individual"` limits the share of rows whose
+        decision changes with the protected columns alone.
     threshold
         The largest fair difference or share, by default 0.1; or the smallest fair ratio, by default 0.8.
     reading
-        `"sample"`: the rows are a random sample, and the verdict is about the population from which they were drawn;
-        the model must not have been fitted on them. `"population"`: the rows are the whole population, and the answer
-        is exact. The default is a sample, or the population if ranges of a protected number had to be derived from
-        these rows. For texts `"observed"`, the default: each group's own texts, or `"swapped"`: the same texts with the
-        terms of each group.
+        `"sample"`: the rows are a random sample, and the verdict is about the population from which they were drawn.
+        The model must not have been fitted on these rows. `"population"`: the rows are the whole population, and the
+        answer is exact. The default is `"sample"`, or `"population"` if ranges of a protected number had to be derived
+        from the rows. For texts, the default is `"observed"`: each group has its own texts. With `"swapped"`, every
+        text is shown with the terms of each group.
     groups
-        Groups of a column by its name, as in a spec: `{"age": {"young": [18, 39], "old": [40, 99]}}`.
+        The groups of some columns, as in a spec: `{"age": {"young": [18, 39], "old": [40, 99]}}`.
     given, criterion, compare, min_size, shift, shift_of
-        As in `[property]` of a spec.
+        As the keys of `[property]` in a spec.
     decision, model_output
-        The meaning of the model's output, and which output to read, if this is ambiguous.
+        The meaning of the model's output, and the output to read, if the model does not determine them.
     decision_threshold
-        The probability or score above which the second label is decided. A score that is not a probability has no
-        natural cut-off: without this option it is refused.
+        The model decides for the second label if the probability or score is above this number. A score that is not a
+        probability requires this option.
     labels
-        Names of the labels in the model's order; for a score, the label below the cut-off first.
+        Names of the labels in the model's order. For a score, the first label is the one below the decision threshold.
     deterministic
-        False for a model that is random by design: verdicts include its randomness, and rows must be a sample.
+        False for a model that is random by design. The verdict then includes this randomness, and the rows must be a
+        sample.
     ignore
         Columns that the model does not take.
     show_texts
-        Quote texts in full; otherwise offensive words and personal data are masked, and long texts shortened.
+        Quote texts in full. By default, offensive words and personal data are masked, and long texts are shortened.
     delta
-        Largest probability of a wrong verdict; 1e-6 by default.
+        Largest allowed probability of a wrong verdict, by default 1e-6.
     max_evaluations
-        Largest number of decisions of the model. Rows are then evaluated in random order, and the bounds allow for
-        those that are not evaluated.
+        Largest number of evaluations of the model. Rows are then evaluated in random order, and the bounds also cover
+        the rows that are not evaluated.
     depth
-        Ask one question for each combination of at most this many protected columns, with one delta for all questions;
-        the result is a `FamilyVerdict`. Without it, there is one question about the combinations of all protected
-        columns.
+        Ask one question for each combination of at most this many protected columns, with one delta for all questions.
+        The result is then a `FamilyVerdict`. Without `depth`, there is one question about the combinations of all
+        protected columns.
     seed, allow_constant, workers, executor, limits, progress
         As for `verify`.
     certify
-        Convert the model to ONNX, so that a certificate can be written; a model that cannot be converted is refused at
-        once.
+        Convert the model to ONNX, so that a certificate can be written. A model that cannot be converted is refused
+        before the work starts.
 
     Returns
     -------
     Verdict or FamilyVerdict
-        Its `assumptions` list everything that was assumed, and its `spec` is the question as a spec. With `depth`, the
-        verdicts for all questions.
+        The verdict, or with `depth` the verdicts on all questions. `assumptions` lists everything that was assumed, and
+        `spec` is the question as a spec.
 
     Raises
     ------
     FairchainError
-        With one message that states the problem and the argument to pass instead.
+        If an argument cannot be used. The message states the problem and the argument to pass instead.
 
     Examples
     --------

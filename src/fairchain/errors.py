@@ -50,7 +50,7 @@ class NoProtectedFeatureError(SpecError):
 
 
 class ModelError(InputError):
-    """The network cannot be loaded, is not trusted, or gives an output that is not a decision."""
+    """The model cannot be loaded, is not trusted, or returns an output that is not a decision."""
 
 
 class UnansweredError(ModelError):
@@ -72,7 +72,7 @@ class DataError(InputError):
 
 
 class CertificateError(InputError):
-    """A certificate cannot be read; if it can be read but is wrong, its claims fail instead."""
+    """A certificate cannot be read. If a certificate can be read but is wrong, `recheck` rejects it instead."""
 
 
 class CheckpointError(InputError):
@@ -92,7 +92,7 @@ class AuditError(InputError):
 
 
 class ExecutorError(InputError):
-    """Other processes or a cluster cannot do the work: unreachable, lost too often, or with different results."""
+    """The processes or the cluster are not reachable, were lost too often, or returned different results."""
 
 
 class StoppedError(Exception):

@@ -61,10 +61,11 @@ class WorstSubgroup(Record, frozen=True):
 
 
 class SubgroupSearch(Record, frozen=True, kw_only=True):
-    """The result of a search: the subgroups with the largest gaps first, and the verdict on all candidates.
+    """The result of `find_subgroups`: the subgroups in the order of their gaps, and the verdict on all candidates.
 
-    `verdict` is UNFAIR if a subgroup is certified, FAIR if every candidate is known to be within the threshold,
-    otherwise UNDECIDED. Candidates below the smallest size are not listed, and a FAIR verdict does not cover them.
+    `verdict` is UNFAIR if a subgroup is shown to be beyond the threshold, FAIR if every candidate is shown to be within
+    the threshold, and otherwise UNDECIDED. Candidates below the smallest size are not listed, and a FAIR verdict does
+    not cover these candidates.
     """
 
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED"]
@@ -114,36 +115,36 @@ def find_subgroups(
     limits: Limits | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SubgroupSearch:
-    """Find the subgroups whose rate of an outcome differs most from that of all other inputs.
+    """Find the subgroups whose rate of an outcome differs most from the rate of all other inputs.
 
     Parameters
     ----------
     model, spec, weights, data, seed, limits
-        As for `verify`. Protected features, outcome and threshold that are not given here are those of the spec's
-        property.
+        As for `verify`. If `protected`, `outcome` or `threshold` is not given, the value in the spec's property is
+        used.
     protected
         The features whose intersections are searched.
     depth
-        Largest number of features of an intersection; by default 2, or 1 if one feature is protected.
+        Largest number of features in an intersection; by default 2, or 1 if one feature is protected.
     min_size
-        Smaller subgroups are left out: a number of inputs or, below 1, a share of them.
+        Leave out smaller subgroups. The size is a number of inputs, or a share of the inputs if it is below 1.
     outcome
-        The label whose rates are compared; without one, the second of two labels.
+        The label whose rates are compared; by default the outcome of the spec, or the second of two labels.
     threshold
-        The largest fair difference of the two rates.
+        The largest fair difference between the rate of a subgroup and the rate of all other inputs.
     delta
-        The largest probability that some interval, or the verdict, is wrong.
+        The largest probability that the verdict or any interval is wrong.
     top
         Number of subgroups to list.
     inputs
-        Number of inputs to draw, unless the spec is about the rows of a table.
+        Number of inputs to draw. If the spec is about the rows of a table, all rows are used instead.
     progress
-        Called with the number of inputs done and requested.
+        Called with two numbers: the inputs done, and all requested inputs.
 
     Returns
     -------
     SubgroupSearch
-        Intervals of all listed subgroups hold together with probability 1 - delta.
+        The subgroups. Their intervals hold simultaneously with probability at least 1 - delta.
 
     Examples
     --------

@@ -32,16 +32,16 @@ def assert_fair(
     model, spec
         As for `verify`.
     undecided
-        Whether an UNDECIDED model fails ("fail") or passes ("pass": only models that are known to be unfair fail).
+        Whether UNDECIDED raises the error ("fail") or not ("pass").
     allow_constant
-        Whether a model that gives the same decision to every tested input passes; by default as the spec states.
+        Whether a model passes that gives the same decision to every tested input; by default as the spec states.
     options
         Other arguments of `verify`.
 
     Returns
     -------
     Verdict
-        For further assertions, such as `verdict.gap.high < 0.05`.
+        The verdict, for further assertions such as `verdict.gap.high < 0.05`.
 
     Raises
     ------

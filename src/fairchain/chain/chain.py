@@ -34,7 +34,7 @@ PROBABILITIES_DO_NOT_SUM = 'the probabilities of state "{states}" sum to {sums:.
 class Chain:
     """A discrete-time Markov chain.
 
-    Transitions are three arrays of equal length, sorted by source and then by target, without duplicates.
+    The transitions are three arrays of equal length, sorted by source and then by target, without duplicates.
 
     Parameters
     ----------
@@ -43,16 +43,17 @@ class Chain:
     sources, targets, probabilities
         The transitions. The probabilities of each source sum to 1; every state has at least one transition.
     labels
-        For each label the states that have it: `Start`, `sex=Female`, `Y=>50K`.
+        For each label, such as `sex=Female` or `Y=>50K`, the states with this label.
     initial
-        The state to start from.
+        The index of the initial state.
     low, high
-        Bounds of each transition's probability, if they are known; they hold together with probability 1 - delta.
+        Bounds of the transition probabilities, if they are known. All bounds hold simultaneously with probability at
+        least 1 - delta.
     counts
         Number of observations of each transition, if the chain was learned.
     unvisited
-        States that were never visited: their rows are placeholders, and the answer to a query that depends on them
-        names them.
+        States that were never visited. Their transitions are placeholders. If the answer to a query depends on such
+        states, the answer names these states.
     metadata
         Kind, estimator, delta, discretisers, fidelity and similar facts, as plain JSON values.
     """

@@ -119,35 +119,35 @@ def learn_chain(
     limits: Limits | None = None,
     progress: LearningProgress | None = None,
 ) -> Chain:
-    """Learn a Markov chain Start -> group -> states -> label of a network's decisions for each group.
+    """Learn a Markov chain Start -> group -> states -> label from a network's decisions for each group.
 
     Parameters
     ----------
     model, spec
-        As for `verify`; the network must be one that onnxruntime runs. A `Case` contains both, and can be given instead
-        of the spec.
+        As for `verify`; the model must be a network that onnxruntime runs. Instead of a spec, `spec` can be a `Case`,
+        which contains the model and the spec.
     units
-        Units of the states, in the order of the network: a feature, `capital-gain`; a neuron, `layer3[2]`; or all
-        neurons of a layer as one unit whose states are clusters, `layer3`, `layer3:kmeans=3`, `lstm1:kmeans=4`.
+        Units whose states the chain contains, in the order of the network: a feature (`capital-gain`), a neuron
+        (`layer3[2]`), or a whole layer whose states are clusters (`layer3`, `layer3:kmeans=3`, `lstm1:kmeans=4`).
     chain
-        "product": states contain the group, so that the probabilities of labels equal the counted frequencies.
-        "shared": states do not contain the group, as in the paper; the chain then has a measured fidelity.
+        "product": each group has separate states, so that the probabilities of labels equal the counted frequencies.
+        "shared": all groups have the same states, as in the original paper; the fidelity of the chain is then measured.
     estimator
         Estimator of transition probabilities: "frequency", "laplace" or "good-turing".
     rounds
-        Number of inputs; each is shown to the network as each group. With epsilon, the largest number.
+        Number of inputs. Each input is shown to the network as each group. With `epsilon`, the largest number.
     epsilon
-        Draw inputs until every transition probability is known within epsilon, simultaneously with probability 1 -
-        delta.
+        Draw inputs until every transition probability is known within epsilon. All intervals hold simultaneously with
+        probability at least 1 - delta.
     rule
-        Stopping rule with epsilon: "sound", or "paper" for the paper's rule, which is not sound.
+        Stopping rule for `epsilon`: "sound", or "paper" for the rule of the original paper, which is not sound.
     view
-        View of a recurrent unit: "folded" (the default), one state for each cluster, to which a trace may return;
-        "unrolled", separate states for each step; or "last", only the state after the last step.
+        States of a recurrent unit. "folded" (default): the same states for all steps. "unrolled": separate states for
+        each step. "last": only the state after the last step.
     seed, workers, executor, limits
         As for `verify`.
     progress
-        Called with the number of rounds done, and requested if that is known.
+        Called with two numbers: the rounds done, and the requested rounds or None.
 
     Examples
     --------
@@ -202,10 +202,10 @@ def learn_family(
 ) -> dict[str, Chain]:
     """Learn one chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
 
-    `units` and `chain` are as for `learn_chain`; by default all unprotected features and all hidden neurons are units.
-    Each chain has the whole delta; it is not divided among the chains. The state of a unit of a recurrent layer is its
-    state after the last step. If all units are of recurrent layers, `view="folded"` gives chains that run through all
-    steps.
+    `units` and `chain` are as for `learn_chain`. By default, all unprotected features and all hidden neurons are units.
+    The bounds of each chain fail with probability at most delta; delta is not divided among the chains. For a unit of a
+    recurrent layer, the state is the state after the last step. If all units are of recurrent layers, `view="folded"`
+    returns chains that pass through all steps.
     """
     _check(chain, estimator, rounds)
     if view not in ("folded", "last"):

@@ -44,20 +44,28 @@ FINISHED_STAGES_KEPT = "interrupted; finished stages are kept in {}, and the sam
 @shared.labelled
 @shared.label
 @click.option("--no-repair", is_flag=True, help="Do not repair an unfair model.")
-@click.option("--restart", is_flag=True, help="Discard the stages of an earlier audit in the folder.")
+@click.option("--restart", is_flag=True, help="Discard the results of an earlier audit in the folder.")
 @shared.allow_constant
 @shared.seed
 @shared.workers
 @shared.as_json
 @shared.quiet
 def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Verify the model of SPEC and, if it is not fair, explain and repair it; write a report to a folder.
+    """Verify the model of SPEC, explain and repair an unfair model, and write a report to a folder.
 
-    The folder gets report.html, report.md, certificate.json and the chain in several formats. A repair adds
-    repaired.onnx with its own certificate, or thresholds.json for a model that is evaluated in Python. If an audit is
-    interrupted, the same command continues it, and writes the same bytes. The exit code is about the original model:
-    0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written, 130 interrupted.
-    """
+    The folder contains report.html, report.md, certificate.json if a certificate is possible, and the chain in several
+    formats. A repair adds repaired.onnx and its certificate, or thresholds.json for a model that is evaluated in
+    Python. If an audit is interrupted, the same command continues the audit and writes the same files as an
+    uninterrupted audit.
+
+    \b
+    Exit codes, about the original model:
+      0    fair
+      1    unfair
+      2    bad input, or a result that cannot be written
+      3    undecided, or a constant model
+      130  interrupted
+    """  # noqa: D301
     options["model"] = shared.opened_model(options["model"], options, quiet=quiet or as_json)
     found = run_audit(spec, output, quiet=quiet or as_json, repair=not no_repair, **options)
     if as_json:

@@ -22,30 +22,39 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @click.argument("certificate", type=PATH)
 @click.option(
     "--model",
-    help="Model of the certificate: a file, python:package.module:name, or the address of a service; none for recorded "
-    "decisions. Services and random models are evaluated again.",
+    help="Model of the certificate: a file, python:package.module:name, or the address of a service. Recorded "
+    "decisions need no model. The requests to a service are sent again.",
 )
 @shared.service
-@click.option("--data", type=PATH, help="Rows or texts of the population, if the certificate is about a file.")
+@click.option(
+    "--data", type=PATH, help="File with the rows or texts of the population, if the certificate is about a file."
+)
 @click.option("--spec", type=PATH, help="Your own copy of the spec, with which the certificate must agree.")
-@click.option("--full", is_flag=True, help="Run everything again, however long it takes.")
-@click.option("--fresh", is_flag=True, help="Verify again with a seed of your own.")
+@click.option("--full", is_flag=True, help="Repeat all evaluations, without a time limit.")
+@click.option("--fresh", is_flag=True, help="Repeat the verification with another seed (--seed).")
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
-    help="Longest re-run in seconds; if running everything takes longer, a sample is run.  [default: 60]",
+    help="Time limit: if all evaluations are forecast to take longer, only a sample is repeated; --fresh ends at this "
+    "limit.  [default: 60]",
 )
 @click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of --fresh or of the sample; by default unpredictable."
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    help="Seed of --fresh or of the sample; by default an unpredictable number.",
 )
 @shared.as_json
 @shared.quiet
 def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bool, quiet: bool, **options: Any) -> int:
     """Check CERTIFICATE without trusting its issuer.
 
-    Exit code 0 CONFIRMED, 1 REJECTED, 3 CONSISTENT (no check failed, but a chosen seed or a sample does not prove
-    everything), 2 bad input.
-    """
+    \b
+    Exit codes:
+      0  CONFIRMED
+      1  REJECTED
+      2  bad input
+      3  CONSISTENT: no check failed, but something remains unproven, for example because the seed was chosen
+    """  # noqa: D301
     from fairchain.rechecking import recheck as run_recheck
 
     silent = quiet or as_json
@@ -68,10 +77,15 @@ def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bo
 @click.argument("second", type=PATH)
 @shared.as_json
 def compare(first: Path, second: Path, as_json: bool) -> None:
-    """Compare the certificates FIRST and SECOND: before and after a repair, or of two networks.
+    """Compare the certificates FIRST and SECOND, for example from before and after a repair.
 
-    This command does not verify the certificates; use fairchain recheck for that. Exit code 0, or 2 for bad input.
-    """
+    This command does not check the certificates; use fairchain recheck for that.
+
+    \b
+    Exit codes:
+      0  success
+      2  bad input
+    """  # noqa: D301
     from fairchain.number_format import bounded
     from fairchain.report.comparison import compare as set_side_by_side
     from fairchain.report.comparison import read_claims
@@ -112,10 +126,15 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
 @click.argument("certificate", type=PATH)
 @shared.output("File to write (Markdown); by default standard output.")
 def card(certificate: Path, output: Path | None) -> None:
-    """Print the section "Fairness" of a model card in Markdown, from CERTIFICATE.
+    """Print the section "Fairness" of a model card, in Markdown, from the contents of CERTIFICATE.
 
-    This command does not verify the certificate; use fairchain recheck for that. Exit code 0, or 2 for bad input.
-    """
+    This command does not check the certificate; use fairchain recheck for that.
+
+    \b
+    Exit codes:
+      0  success
+      2  bad input
+    """  # noqa: D301
     from fairchain.report.card import model_card
     from fairchain.report.comparison import read_claims
 

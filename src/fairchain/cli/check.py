@@ -21,11 +21,13 @@ from fairchain.cli.verify import result_files, show_result
 @click.option(
     "--model",
     help="Model: a file, python:package.module:name, or the address of a service (http://HOST/v2/models/NAME, "
-    "http://HOST/invocations); none for recorded decisions.",
+    "http://HOST/invocations). Recorded decisions need no model.",
 )
 @shared.service
 @shared.deterministic
-@click.option("--protected", multiple=True, help="Column whose groups are compared; repeat it for combinations.")
+@click.option(
+    "--protected", multiple=True, help="Column whose groups are compared; repeat the option to compare combinations."
+)
 @shared.text
 @shared.terms
 @shared.prediction
@@ -48,7 +50,7 @@ from fairchain.cli.verify import result_files, show_result
 @click.option(
     "--threshold",
     type=float,
-    help="Largest difference, or smallest ratio, that is fair.  [default: 0.1, for a ratio 0.8]",
+    help="Largest difference, or smallest ratio, that counts as fair.  [default: 0.1, for a ratio 0.8]",
 )
 @shared.decision
 @shared.decision_threshold
@@ -59,7 +61,7 @@ from fairchain.cli.verify import result_files, show_result
 @shared.max_evaluations
 @shared.count(
     "--depth",
-    "One question for each protected column and each combination of up to this many columns; one delta for all.",
+    "Ask one question for each combination of at most this many protected columns, with one delta for all questions.",
 )
 @shared.allow_constant
 @shared.show_texts
@@ -83,11 +85,18 @@ def check(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Decide whether a model treats the groups in DATA (CSV or Parquet; also texts) alike; no spec file is needed.
+    """Decide whether a model treats the groups in a table or in texts alike, without a spec file.
 
-    The command infers or assumes everything that you do not state, and prints every assumption. Exit code 0 fair, 1
-    unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
-    """
+    DATA is a CSV or Parquet file, or a file with texts. The command infers or assumes everything that you do not state,
+    and prints every assumption.
+
+    \b
+    Exit codes:
+      0  fair
+      1  unfair
+      2  bad input, or a result that cannot be written
+      3  undecided, or a constant model
+    """  # noqa: D301
     from fairchain.checking import answer_check, prepare_check
     from fairchain.drafting import write_spec
     from fairchain.errors import SpecError

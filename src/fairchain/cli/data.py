@@ -20,7 +20,7 @@ def data() -> None:
 @data.command("list", epilog="Example: fairchain data list --json")
 @shared.as_json
 def data_list(as_json: bool) -> None:
-    """List the data sets, their licences, and which are in the cache."""
+    """List the data sets with their licences, and show which data sets are in the cache."""
     from dataclasses import asdict
 
     from fairchain.datasets import describe
@@ -40,7 +40,13 @@ def data_list(as_json: bool) -> None:
 
 @data.command("get", epilog="Example: fairchain data get census -o census.csv; fairchain data get toxicity glove")
 @click.argument("names", nargs=-1, required=True)
-@click.option("--file", "files", type=PATH, multiple=True, help="Your own copy, instead of a download; repeatable.")
+@click.option(
+    "--file",
+    "files",
+    type=PATH,
+    multiple=True,
+    help="Your own copy of a file of the data set, instead of a download; repeatable.",
+)
 @shared.output("Table to write (.csv), with a header.")
 @click.option("--encoded", is_flag=True, help="Write the whole numbers that the example network takes.")
 @shared.force
@@ -79,10 +85,13 @@ def data_get(
 
 @data.command("remove", epilog="Example: fairchain data remove toxicity glove")
 @click.argument("names", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All data sets.")
+@click.option("--all", "everything", is_flag=True, help="Remove all data sets.")
 @shared.as_json
 def data_remove(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
-    """Remove the data sets NAMES, and files derived from them, from the cache; tables of --output are kept."""
+    """Remove the data sets NAMES, and files derived from these data sets, from the cache.
+
+    Tables that `data get --output` wrote are kept.
+    """
     from fairchain.datasets import SOURCES, remove
 
     if bool(names) == everything:

@@ -30,8 +30,8 @@ NOTHING_FETCHED = "nothing was downloaded; the text example needs {names}"
 
 @shared.command("Verify embedded networks, offline.", "demo credit -o my-audit")
 @click.argument("name", type=click.Choice(DEMOS), required=False)
-@shared.output("Folder to which the specs and networks are copied.")
-@click.option("--report", type=PATH, help="Folder for an audit of the last example, with its report.")
+@shared.output("Folder to which the specs and networks of the examples are copied.")
+@click.option("--report", type=PATH, help="Folder to which an audit of the last example, with a report, is written.")
 @click.option("-y", "--yes", is_flag=True, help="Download the data of `demo text` without a prompt.")
 @shared.seed
 @shared.as_json
@@ -39,10 +39,11 @@ NOTHING_FETCHED = "nothing was downloaded; the text example needs {names}"
 def demo(
     name: str | None, output: Path | None, report: Path | None, yes: bool, seed: int | None, as_json: bool, quiet: bool
 ) -> None:
-    """Verify embedded networks, trained on real data, offline: a fair one, and an unfair one with an explanation.
+    """Verify the example networks of fairchain offline, and explain the gap of an unfair network.
 
-    NAME chooses one example. `text` is a recurrent network that reads comments; the comments and word vectors are
-    downloaded once, after a prompt. The exit code is 0 for all verdicts.
+    The networks were trained on real data. Without NAME, the command verifies a fair and an unfair network. With NAME,
+    it verifies one example. The example `text` is a recurrent network that reads comments; its comments and word
+    vectors are downloaded once, after a prompt. The exit code is 0 for all verdicts.
     """
     from fairchain.cli.verdict_display import show_verdict
     from fairchain.spec import revise

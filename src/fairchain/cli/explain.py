@@ -31,18 +31,19 @@ BAR, SHOWN_WITNESSES = 25, 3
 @click.option(
     "--rows",
     type=PATH,
-    help="Table of real rows among which witnesses (counterfactual pairs) are searched, for drawn inputs.",
+    help="Table of real rows in which counterfactual pairs (witnesses) are searched, if the inputs are drawn.",
 )
 @shared.units(
-    "Feature, neuron, or layer for each of its neurons: capital-gain, layer3[2], layer3; with states for the "
-    "sensitivity after a colon: layer3:kmeans=3. Repeatable."
+    "Units to rank: a feature (capital-gain), a neuron (layer3[2]), each neuron of a layer (layer3), features, or "
+    "neurons. The states for the sensitivity may follow a colon (layer3:kmeans=3). Repeatable."
 )
 @shared.count("--rounds", "Number of rounds.  [default: 20000]")
 @shared.count("--top", "Number of rows of each table.", default=10)
 @shared.choice(
     "--method",
     ["resample", "mean"],
-    "Ablation: a unit takes the value of another input, or its mean; by default the mean for features drawn uniformly.",
+    "Replace the value of a unit by its value for another input (resample), or by its mean (mean). By default, mean "
+    "for features that are drawn independently, and resample for all other units.",
 )
 @shared.protected
 @shared.outcome
@@ -55,8 +56,8 @@ BAR, SHOWN_WITNESSES = 25, 3
 def explain(spec: Path, top: int, as_json: bool, quiet: bool, **options: Any) -> None:
     """Rank the features and neurons of the network of SPEC by their effect on the gap between two groups.
 
-    --units also takes the words features and neurons, which are the default. Exit code 0, even if there is no gap; 2
-    for bad input.
+    By default, all features and all neurons are ranked. The exit code is 0 even if there is no gap, and 2 for bad
+    input.
     """
     from fairchain.explaining import explain as run_explain
     from fairchain.explaining.explainer import EXPLAINED_ROUNDS

@@ -22,12 +22,12 @@ from fairchain.messages import in_a_line
 @click.argument("model")
 @click.argument("table", type=PATH)
 @shared.output("Spec to write (.toml).", default=Path("spec.toml"), show_default=True)
-@click.option("--label", help="Column with the true labels; by default guessed.")
+@click.option("--label", help="Column with the true labels; by default fairchain guesses the column.")
 @shared.protected
 @shared.text
 @shared.terms
 @shared.outcome
-@click.option("--threshold", type=float, default=0.1, show_default=True, help="Largest difference that is fair.")
+@click.option("--threshold", type=float, default=0.1, show_default=True, help="Largest difference that counts as fair.")
 @shared.choice(
     "--as",
     ["population", "sample", "uniform", "observed", "swapped"],
@@ -56,8 +56,13 @@ def init(
 ) -> None:
     """Write a first spec for MODEL (a file, or python:package.module:name) and TABLE (CSV or Parquet).
 
-    A comment beside each key states how it was guessed. Exit code 0 if the file was written, 2 for bad input.
-    """
+    Comments in the spec state which values were guessed, and how.
+
+    \b
+    Exit codes:
+      0  success
+      2  bad input
+    """  # noqa: D301
     from fairchain.drafting import DraftOptions, NoProtectedFeatureError, draft_spec, must_be_free, save_spec
     from fairchain.models.load import PYTHON
 

@@ -34,8 +34,8 @@ SECONDS_BETWEEN_WRITES = 5.0
 
 @click.command(
     short_help="Watch a stream of decisions.",
-    epilog="Example: tail -f decisions.csv | fairchain monitor --protected sex --prediction decision --outcome yes "
-    "--threshold 0.1",
+    epilog="Example: tail -n +1 -f decisions.csv | fairchain monitor --protected sex --prediction decision --outcome "
+    "yes --threshold 0.1",
 )
 @click.argument("file", type=PATH, required=False)
 @click.option(
@@ -43,21 +43,36 @@ SECONDS_BETWEEN_WRITES = 5.0
     type=PATH,
     help="Spec whose [[property]] tables are monitored together, instead of the options about one property.",
 )
-@click.option("--protected", multiple=True, help="Column with the groups; repeat for combinations.")
+@click.option("--protected", multiple=True, help="Column with the groups; repeat the option to compare combinations.")
 @click.option("--prediction", help="Column with the decisions.")
 @click.option("--outcome", help="Decision whose rate is compared.")
-@click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that is fair.")
-@shared.choice("--kind", ["difference", "ratio"], "Measure of the gap; by default the difference of rates.")
-@click.option("--delta", type=float, help="Largest probability of a wrong report, by default 0.05 or the spec's.")
-@click.option("--group", "groups", multiple=True, help="Group to compare; by default all of them. Repeatable.")
-@click.option("--state", type=PATH, help="File that keeps the counts; a later run continues from it.")
+@click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that counts as fair.")
+@shared.choice("--kind", ["difference", "ratio"], "Compare rates by their difference (default) or by their ratio.")
+@click.option(
+    "--delta",
+    type=float,
+    help="Largest probability that any report is wrong; by default 0.05, or the delta of the spec.",
+)
+@click.option(
+    "--group", "groups", multiple=True, help="Group to compare; repeatable. By default, all groups are compared."
+)
+@click.option("--state", type=PATH, help="File that stores the counts; a later run continues from these counts.")
 @shared.count("--every", "Number of rows between two reports.")
-@click.option("--keep-going", is_flag=True, help="Continue after the first decision; report every change.")
-@click.option("--alarm-file", type=PATH, help="File that is written when a property becomes UNFAIR.")
-@click.option("--webhook", help="Address that gets the alarm as JSON by POST; no rows of the input are sent.")
+@click.option(
+    "--keep-going", is_flag=True, help="Continue after the first verdict, and report every change of the verdict."
+)
+@click.option("--alarm-file", type=PATH, help="File to which the report is written when a property becomes UNFAIR.")
+@click.option(
+    "--webhook", help="Address to which the same report is sent as JSON, by POST; the report contains no rows."
+)
 @click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
 @shared.allow_constant
-@shared.choice("--format", ["csv", "jsonl"], "Format of the input; by default from its suffix or start.", to="form")
+@shared.choice(
+    "--format",
+    ["csv", "jsonl"],
+    "Format of the input; by default recognised by the suffix of FILE or the first character.",
+    to="form",
+)
 @click.option("--delimiter", default=",", show_default=True, help="Delimiter of CSV cells; \\t is a tab.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each report and nothing else.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
@@ -78,12 +93,18 @@ def monitor(
     quiet: bool,
     **question: Any,
 ) -> int:
-    """Read decisions from FILE or standard input (CSV with a header, or JSON Lines); report when they show a verdict.
+    """Read decisions from FILE or standard input, and report a verdict as soon as the decisions suffice.
 
-    The interval of the gap is valid after every row. With --spec several properties share delta, so that all reports
-    are right together. Exit code 0 fair, 1 unfair, 3 undecided at the end of the input or the same decision for all
-    rows, 2 bad input or a result that cannot be written.
-    """
+    The input is CSV with a header, or JSON Lines. The interval of the gap is valid after every row. With --spec,
+    several properties share delta: the probability that any report is wrong is at most delta.
+
+    \b
+    Exit codes:
+      0  fair
+      1  unfair
+      2  bad input, or a result that cannot be written
+      3  undecided at the end of the input, or the same decision for all rows
+    """  # noqa: D301
     from fairchain.monitoring.lines import LineSource
     from fairchain.monitoring.state import FamilyState, State, StreamSpec, read_state, sole_use
     from fairchain.monitoring.stream import ENDING_VERDICTS, StreamOptions, Watch

@@ -72,8 +72,8 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 model = click.option(
     "--model",
-    help="Model instead of the spec's model.path: a file, python:package.module:name, or the address of a service "
-    "(http://HOST/v2/models/NAME, http://HOST/invocations).",
+    help="Model to use instead of the spec's model.path: a file, python:package.module:name, or the address of a "
+    "service (http://HOST/v2/models/NAME, http://HOST/invocations).",
 )
 # Options of a model that is a service; --journal also applies to Python code.
 SERVICE = (
@@ -84,12 +84,16 @@ service = together(
     option(
         "--journal",
         PATH,
-        "Append each answer of a service or of Python code to FILE, and reuse the answers that it has.",
+        "Append each answer of a service or of Python code to FILE, and reuse the answers in FILE.",
         metavar="FILE",
     ),
     count("--connections", "Number of simultaneous requests to a service.  [default: 8]"),
     count("--rows-per-request", "Largest number of inputs in a request to a service.  [default: 32]"),
-    option("--requests-per-second", click.FloatRange(min=0, min_open=True), "Largest rate of requests to a service."),
+    option(
+        "--requests-per-second",
+        click.FloatRange(min=0, min_open=True),
+        "Largest number of requests per second to a service.",
+    ),
     option(
         "--timeout",
         click.FloatRange(min=0, min_open=True),
@@ -99,27 +103,31 @@ service = together(
         "--header-from",
         multiple=True,
         metavar="VARIABLE",
-        help="Environment variable with a header for a service, such as Authorization: Bearer ...; repeatable.",
+        help="Environment variable that contains a header for a service, such as Authorization: Bearer ...; "
+        "repeatable.",
     ),
     choice("--service-inputs", ["columns", "array"], "Input format of a service, if its metadata does not state it."),
 )
 workers = together(
-    count("--workers", "Number of threads, or processes of --executor; by default one for each core."),
+    count("--workers", "Number of threads, or of processes with --executor; by default one for each core."),
     click.option(
         "--executor",
         metavar="NAME",
-        help="Run on processes, dask://HOST:PORT or ray://HOST:PORT; by default on threads. The counts are the same.",
+        help="Where to compute: processes, dask://HOST:PORT or ray://HOST:PORT; by default threads. The counts do not "
+        "depend on this option.",
     ),
 )
-data = click.option("--data", type=PATH, help="Rows or texts of the population, instead of the spec's population.path.")
-label = click.option("--label", help="Column with the true labels; by default the spec's.")
+data = click.option(
+    "--data", type=PATH, help="File with the rows or texts of the population, instead of the spec's population.path."
+)
+label = click.option("--label", help="Column with the true labels; by default the column that the spec names.")
 labelled = click.option(
-    "--labelled", type=PATH, help="Table with true labels, on whose rows the accuracy of a repaired model is measured."
+    "--labelled", type=PATH, help="Table of rows with true labels, to measure the accuracy of a repaired model."
 )
 protected = click.option(
-    "--protected", multiple=True, help="Feature whose groups are compared; repeat it for combinations."
+    "--protected", multiple=True, help="Feature whose groups are compared; repeat the option to compare combinations."
 )
-text = click.option("--text", help="Column of the texts, for a model that reads a text.")
+text = click.option("--text", help="Column that contains the texts, for a model that reads a text.")
 terms = click.option("--terms", help="Terms by which texts mention groups: religion, race, gender, or a file.")
 show_texts = click.option(
     "--show-texts",
@@ -128,12 +136,14 @@ show_texts = click.option(
     help="Quote texts in full; by default offensive words and personal data are masked.",
 )
 outcome = click.option("--outcome", help="Label whose probability is compared.")
-threshold = click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that is fair.")
+threshold = click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that counts as fair.")
 delta = click.option("--delta", type=float, help="Largest probability that a statement of the result is wrong.")
 allow_constant = click.option(
     "--allow-constant", is_flag=True, default=None, help="Accept a model that gives every input the same decision."
 )
-seed = click.option("--seed", type=int, help="Seed; by default derived from network, spec and data.")
+seed = click.option(
+    "--seed", type=int, help="Seed of the random numbers; by default derived from network, spec and data."
+)
 force = click.option("--force", is_flag=True, help="Overwrite the file.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the result, and no progress.")
@@ -144,57 +154,68 @@ decision = choice(
     "Meaning of the model's output, if it is ambiguous.",
 )
 decision_threshold = click.option(
-    "--decision-threshold", type=float, help="Probability or score above which the second label is decided."
+    "--decision-threshold",
+    type=float,
+    help="The model decides for the second label if the probability or score is above this.",
 )
 labels = click.option(
     "--labels",
     multiple=True,
-    help="Name of a label; repeat it in the model's order. For a score: the label below the cut-off, then the other.",
+    help="Name of a label; give the option once for each label, in the model's order. For a score, the first label is "
+    "the one below the decision threshold.",
 )
-model_output = click.option("--model-output", help="Output of the network to read, if it has several.")
-prediction = click.option("--prediction", help="Column of the data with recorded decisions, instead of a model.")
+model_output = click.option("--model-output", help="Output to read, if the network has several outputs.")
+prediction = click.option("--prediction", help="Column with recorded decisions, which are used instead of a model.")
 kind = choice(
     "--kind",
     ["difference", "ratio", "individual"],
-    "Difference or ratio of rates, or the share of individuals whose decision changes.",
+    "difference, ratio: compare the rates of groups; individual: limit the share of individuals whose decision changes "
+    "with the protected features alone.",
 )
-given = click.option("--given", help='Condition on the inputs that are compared, for example "hours >= 40".')
+given = click.option("--given", help='Compare only inputs that meet this condition, for example "hours >= 40".')
 criterion = choice(
-    "--criterion", ["demographic_parity", "equal_opportunity", "equalized_odds"], "Which rates are compared."
+    "--criterion",
+    ["demographic_parity", "equal_opportunity", "equalized_odds"],
+    "Inputs whose rates are compared: all inputs, inputs whose true label is the outcome, or inputs with the same true "
+    "label.",
 )
 compare = choice(
     "--compare",
     ["groups", "overall", "average"],
-    "Compare groups with each other, each group with the overall population, or the mean of the groups with it.",
+    "groups: compare groups with each other; overall: compare each group with the overall population; average: compare "
+    "the mean of the groups with the overall population.",
 )
 min_size = click.option(
-    "--min-size", type=float, help="Smallest group that is compared: a number of rows or, below 1, a share."
+    "--min-size", type=float, help="Leave out smaller groups; the size is a number of rows, or a share if below 1."
 )
 shift = click.option(
     "--shift",
     type=float,
     metavar="FACTOR",
-    help="Verdict over every population in which no input is more than FACTOR times as frequent, or as rare, as "
-    "assumed.",
+    help="Ask for one verdict over all populations in which each input is at most FACTOR times as frequent, and at "
+    "most FACTOR times as rare, as assumed.",
 )
 shift_of = choice(
     "--shift-of",
     ["each_group", "all_groups_alike"],
-    "Change of the populations of --shift: each group separately, or all groups in the same way.",
+    "Whether --shift changes each group separately, or all groups in the same way.",
 )
 max_evaluations = count(
     "--max-evaluations",
-    "Largest number of decisions of the model; the bounds allow for rows that are not evaluated.",
+    "Largest number of evaluations of the model. If rows of a table remain, the bounds are wider, and still hold.",
 )
 deterministic = click.option(
     "--deterministic/--not-deterministic",
     default=None,
-    help="Whether the model gives the same answer to the same input; --not-deterministic for a random model.",
+    help="Whether the model always gives the same answer to the same input. Use --not-deterministic for a random "
+    "model.",
 )
 certificate = click.option("--certificate", type=PATH, help="Write a certificate to this file.")
 junit = click.option("--junit", type=PATH, help="Write the verdict to this file as JUnit XML, for build servers.")
 summary = click.option(
-    "--summary", type=PATH, help="Add the verdict to this file in Markdown, for a pull request or $GITHUB_STEP_SUMMARY."
+    "--summary",
+    type=PATH,
+    help="Append the verdict to this file in Markdown, for a pull request or $GITHUB_STEP_SUMMARY.",
 )
 
 

@@ -28,24 +28,34 @@ PLAN_BAR_WIDTH = 40
 @shared.kind
 @shared.threshold
 @shared.delta
-@click.option("--gap", type=float, help="Assumed largest difference, smallest ratio, or share of changed decisions.")
+@click.option(
+    "--gap", type=float, help="Assumed largest difference, smallest ratio, or share of decisions that change."
+)
 @click.option("--rate", type=float, default=0.5, show_default=True, help="Assumed highest rate of the outcome.")
 @click.option("--rates", help="Assumed rate of each group, instead of --gap and --rate, for example 0.3,0.25,0.2.")
 @click.option("--differ", type=float, help="Assumed share of rounds in which two groups get different decisions.")
-@shared.count("--groups", "Number of groups, without SPEC.", least=2, default=2)
-@click.option("--rows", help="Rows of each group of a table read as a sample, without SPEC: 500, or 500,2000.")
-@shared.count("--questions", "Number of questions that share delta, without SPEC.", default=1)
-@click.option("--speed", type=float, help="Evaluations per second; without it no seconds are forecast.")
-@shared.count("--pilot", "Number of rounds on which the model is evaluated first, for its rates and its speed.")
-@click.option("--curve", is_flag=True, help="Forecast other gaps too.")
-@shared.output("Write the curve to this file, an SVG picture.")
+@shared.count("--groups", "Without SPEC: number of groups.", least=2, default=2)
+@click.option(
+    "--rows",
+    help="Without SPEC: rows of each group in a sample, for example 500 or 500,2000. Without rows, inputs are drawn.",
+)
+@shared.count("--questions", "Without SPEC: number of questions that share delta.", default=1)
+@click.option("--speed", type=float, help="Evaluations per second, to forecast seconds without a pilot.")
+@shared.count("--pilot", "Evaluate the model on this many rounds first, to measure rates and speed.")
+@click.option("--curve", is_flag=True, help="Forecast the cost for other assumed gaps too.")
+@shared.output("Write the curve to this file as an SVG picture.")
 @shared.as_json
 def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **options: Any) -> int:
-    """Forecast the evaluations, seconds or rows that a verdict about SPEC, or about a question given by options, takes.
+    """Forecast how many evaluations, seconds or rows a verdict needs, for SPEC or for a question given by options.
 
-    The stopping rule runs on simulated rounds or rows; the plan lists its assumptions. The model is evaluated only
-    with --pilot. Exit code 0, or 2 for bad input.
-    """
+    The forecast simulates rounds or rows and applies the stopping rule to them. It lists its assumptions. The model is
+    evaluated only with --pilot.
+
+    \b
+    Exit codes:
+      0  success
+      2  bad input
+    """  # noqa: D301
     from fairchain.planning import plan as make_plan
 
     model = options["model"] = shared.opened_model(options["model"], options)

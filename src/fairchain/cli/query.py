@@ -28,21 +28,32 @@ PRINTED = ["prism", "drn", "dot", "json"]
 learning = shared.together(
     shared.model,
     shared.units(
-        "Feature, neuron, or layer as one unit whose states are clusters: capital-gain, layer3[2], layer3; with its "
-        "states after a colon: capital-gain:bins=5, layer3:kmeans=3. Repeatable."
+        "Unit whose states the chain contains: a feature (capital-gain), a neuron (layer3[2]), or a whole layer "
+        "(layer3). The states may follow a colon (capital-gain:bins=5, layer3:kmeans=3). Repeatable."
     ),
     shared.choice(
         "--view",
         CHAIN_VIEWS,
-        "Steps of a recurrent unit: the same states for all steps, separate states for each step, or the "
-        "last step only.",
+        "States of a recurrent unit: the same states for all steps (folded), separate states for each step (unrolled), "
+        "or states of the last step only (last).",
     ),
-    shared.choice("--chain", COLUMN_KINDS, "States with the group, or without it.", default="product"),
+    shared.choice(
+        "--chain",
+        COLUMN_KINDS,
+        "product: separate states for each group; shared: the same states for all groups.",
+        default="product",
+    ),
     shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
     shared.protected,
-    shared.count("--rounds", "Number of rounds; with --epsilon the largest.  [default: 20000]"),
-    click.option("--epsilon", type=float, help="Half width of the interval of every transition."),
-    shared.choice("--rule", STOPPING_RULES, "Stopping rule of --epsilon; paper is not sound.", default="sound"),
+    shared.count("--rounds", "Number of rounds; with --epsilon, the largest number of rounds.  [default: 20000]"),
+    click.option(
+        "--epsilon",
+        type=float,
+        help="Learn until the half width of every interval of a transition probability is at most this.",
+    ),
+    shared.choice(
+        "--rule", STOPPING_RULES, "Stopping rule for --epsilon; the rule paper is not sound.", default="sound"
+    ),
     shared.delta,
     shared.seed,
     shared.workers,
@@ -55,18 +66,25 @@ learning = shared.together(
 )
 @click.argument("source", type=PATH)
 @click.argument("formula")
-@click.option("--start", help="Start state instead of the first, for example sex=Female.")
-@shared.choice("--engine", ["own", "storm"], "Model checker.", default="own")
+@click.option("--start", help="State to start from, instead of the initial state, for example sex=Female.")
+@shared.choice("--engine", ["own", "storm"], "Model checker: the program's own, or Storm.", default="own")
 @learning
 @shared.as_json
 @shared.quiet
 def query(
     source: Path, formula: str, start: str | None, engine: Any, as_json: bool, quiet: bool, **options: Any
 ) -> int:
-    """Check the PCTL FORMULA on the chain of SOURCE: a spec (.toml, .json), or a chain file (.drn, .tra, .json).
+    """Check the PCTL formula FORMULA on the chain of SOURCE, or compute its value.
 
-    Exit code 0; for a formula that is true or false: 0 if true, 1 if false, 3 if its bounds allow both.
-    """
+    SOURCE is a spec (.toml, .json), from which a chain is learned, or a chain file (.drn, .tra, .json).
+
+    \b
+    Exit codes:
+      0  a formula with a value (P=?), or a true formula
+      1  a false formula
+      2  bad input
+      3  the bounds of the probabilities allow both true and false
+    """  # noqa: D301
     from fairchain.pctl import check_chain, parse
 
     parse(formula)  # report a syntax error before a chain is learned
@@ -88,12 +106,15 @@ def query(
 @shared.command("Write the learned chain for other tools.", "export audit.toml --units layer3[2] -o chain.drn")
 @click.argument("source", type=PATH)
 @shared.output("File to write, in the format of its suffix (.prism, .tra, .drn, .dot, .json).")
-@shared.choice("--format", PRINTED, "Format on standard output, without --output.", to="form")
-@click.option("--intervals", is_flag=True, help="Write bounds instead of probabilities, in DRN and PRISM files.")
+@shared.choice("--format", PRINTED, "Write to standard output in this format, instead of --output.", to="form")
+@click.option("--intervals", is_flag=True, help="Write the bounds of the probabilities; only for DRN and PRISM files.")
 @learning
 @shared.quiet
 def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
-    """Write the chain of SOURCE, a spec or a chain file: PRISM language or explicit files, Storm DRN, DOT, JSON."""
+    """Write the chain of SOURCE, which is a spec or a chain file, in a format of PRISM, Storm, Graphviz or JSON.
+
+    A chain of a spec is learned first.
+    """
     from fairchain.chain.formats import chain_format, chain_text, check_intervals, format_files, write_chain
     from fairchain.errors import ChainError
 

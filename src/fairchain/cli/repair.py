@@ -30,38 +30,39 @@ FRONT_ROWS = 8
     "repair audit.toml -o repaired.onnx --labelled rows.csv --label income",
 )
 @click.argument("spec", type=PATH)
-@shared.output(
-    "Network to write (.onnx), its certificate beside it; or thresholds (.json) of a model in Python.", required=True
-)
+@shared.output("Network (.onnx) to write, or thresholds (.json) of a model that is evaluated in Python.", required=True)
 @shared.model
 @shared.labelled
 @click.option(
     "--held-out",
     type=PATH,
-    help="Labelled table for the final accuracy, by default half of --labelled; for a sample of rows, the rows of "
-    "the final verification, by default half of the sample.",
+    help="Labelled rows that the search does not use, for the final accuracy; by default half of --labelled. If the "
+    "spec is about a sample, the final verification uses these rows too; by default half of the sample.",
 )
 @shared.label
 @shared.choice(
     "--optimizer",
     ["evolution", "pso"],
-    "evolution: covariance matrix adaptation; pso: the paper's particle swarm, with the paper's fitness.",
+    "Search algorithm: covariance matrix adaptation (evolution), or the particle swarm of the original paper (pso).",
     default="evolution",
 )
 @shared.choice(
     "--change",
     ["auto", "scales", "biases", "last-layer", "low-rank", "threshold", "group-thresholds"],
-    "Parameters that may change: weights, one decision threshold, or one for each group, which may be unlawful.",
+    "Parameters that may change: weights (scales, biases, last-layer, low-rank) or decision thresholds (threshold, "
+    "group-thresholds). One threshold for each group may be unlawful.",
     default="auto",
 )
-@shared.count("--max-units", "Largest number of units that may change.", least=0, default=10)
-@click.option("--keep-protected", is_flag=True, default=None, help="Do not change the protected features' weights.")
+@shared.count("--max-units", "Largest number of features and neurons that may change.", least=0, default=10)
+@click.option(
+    "--keep-protected", is_flag=True, default=None, help="Do not change the weights of the protected features."
+)
 @click.option(
     "--max-accuracy-loss",
     type=float,
-    help="Choose the model with the smallest gap among those whose accuracy falls by at most this.",
+    help="Choose the model with the smallest gap among the models whose accuracy falls by at most this amount.",
 )
-@shared.count("--iterations", "Largest number of generations.", least=0, default=100)
+@shared.count("--iterations", "Largest number of generations of the search.", least=0, default=100)
 @shared.protected
 @shared.outcome
 @shared.threshold
@@ -72,13 +73,19 @@ FRONT_ROWS = 8
 @shared.as_json
 @shared.quiet
 def repair(spec: Path, output: Path, model: str | None, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Change a few weights or thresholds of the model of SPEC so that it treats its groups alike, and verify it again.
+    """Change some weights or thresholds of the model of SPEC to make the model fair, and verify the new model.
 
-    If the repair succeeds, OUTPUT, its certificate (.json) and a list of the changes (.txt) are written; otherwise
-    nothing is written. The folder of a transformer is repaired as a folder if OUTPUT has no suffix. For a model that is
-    evaluated in Python, OUTPUT gets the thresholds (.json). Exit code 0 repaired, or fair already; 1 not repaired; 3 a
-    constant model, which has nothing to repair; 2 bad input or a result that cannot be written.
-    """
+    If the repair succeeds, the command writes the network to OUTPUT, its certificate (.json) and a list of the changes
+    (.txt). Otherwise, nothing is written. If the model is a folder of a transformer and OUTPUT has no suffix, a new
+    folder is written. For a model that is evaluated in Python, OUTPUT contains the thresholds (.json).
+
+    \b
+    Exit codes:
+      0  repaired, or fair already
+      1  not repaired
+      2  bad input, or a result that cannot be written
+      3  a constant model, which has nothing to repair
+    """  # noqa: D301
     from fairchain.repairing import repair as run_repair
     from fairchain.repairing import write_repair
     from fairchain.repairing.files import is_weights_folder

@@ -22,30 +22,46 @@ from fairchain.number_format import bounded
 @shared.service
 @shared.data
 @click.option(
-    "--protected", multiple=True, help="Feature whose intersections are searched; repeatable.  [default: the spec's]"
+    "--protected",
+    multiple=True,
+    help="Feature whose intersections are searched; repeatable.  [default: the protected features of the spec]",
 )
 @shared.count(
-    "--depth", "Largest number of features of an intersection.  [default: 2, or 1 if one feature is protected]"
+    "--depth", "Largest number of features in an intersection.  [default: 2, or 1 if one feature is protected]"
 )
 @shared.option(
-    "--min-size", float, "Smallest subgroup that is listed: a number of inputs or, below 1, a share.", default=0.01
+    "--min-size",
+    float,
+    "Leave out smaller subgroups; the size is a number of inputs, or a share if below 1.",
+    default=0.01,
 )
 @shared.outcome
-@click.option("--threshold", type=float, help="Largest difference to all other inputs that is fair.")
+@click.option(
+    "--threshold", type=float, help="Largest fair difference between the rates of a subgroup and of all other inputs."
+)
 @shared.delta
-@shared.count("--top", "Number of subgroups that are listed.", default=10)
-@shared.count("--inputs", "Number of inputs that are drawn; of a table, all rows are used.", least=2, default=100_000)
+@shared.count("--top", "Number of subgroups to list.", default=10)
+@shared.count(
+    "--inputs", "Number of inputs to draw. If the spec is about a table, all rows are used.", least=2, default=100_000
+)
 @shared.seed
 @shared.as_json
 @shared.quiet
 def subgroups(
     spec: Path, model: str | None, protected: tuple[str, ...], as_json: bool, quiet: bool, **options: Any
 ) -> int:
-    """Find the subgroups of SPEC whose rate of the outcome differs most from that of all other inputs.
+    """Find the subgroups of SPEC whose rate of the outcome differs most from the rate of all other inputs.
 
-    All intersections of the protected features up to a depth are searched; all intervals hold simultaneously. Exit
-    code 0 if every subgroup is within the threshold, 1 if one is beyond it, 3 if this is undecided, 2 bad input.
-    """
+    The command searches all intersections of the protected features up to a depth. All printed intervals hold
+    simultaneously.
+
+    \b
+    Exit codes:
+      0  every subgroup is within the threshold
+      1  a subgroup is beyond the threshold
+      2  bad input
+      3  undecided
+    """  # noqa: D301
     from fairchain.subgroup_search import find_subgroups
 
     opened = shared.opened_model(model, options, quiet=quiet or as_json)

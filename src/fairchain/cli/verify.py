@@ -40,15 +40,15 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.model
 @shared.service
 @shared.deterministic
-@click.option("--weights", type=PATH, help="A torch state dict for a model that is given as python:...")
+@click.option("--weights", type=PATH, help="File with a torch state dict, for a model that is named as python:...")
 @shared.data
-@shared.choice("--as", [*ROW_READINGS, *TEXT_READINGS], "Meaning of the rows or texts.", to="reading")
+@shared.choice("--as", [*ROW_READINGS, *TEXT_READINGS], "Meaning of the rows or texts of the population.", to="reading")
 @shared.label
 @shared.prediction
 @click.option(
     "--population",
-    help="Python function, or fairchain.Coupled object, that draws inputs: python:package.module:name. This "
-    "runs its code.",
+    help="Python function, or fairchain.Coupled object, that draws inputs: python:package.module:name. The Python code "
+    "is executed.",
 )
 @shared.protected
 @shared.kind
@@ -58,23 +58,29 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.compare
 @click.option(
     "--reference",
-    help='Group with which every other group is compared, in one direction: "Male", "sex=Male & race=White".',
+    help="Reference group: limit how far the rates of other groups are below the rate of this group, for example "
+    '"Male" or "sex=Male & race=White".',
 )
 @click.option(
-    "--formula", help='Comparison of two probabilities: "P(hired | sex=Female) / P(hired | sex=Male) >= 0.8".'
+    "--formula",
+    help='Property as a comparison of two probabilities: "P(hired | sex=Female) / P(hired | sex=Male) >= 0.8".',
 )
 @shared.min_size
 @shared.shift
 @shared.shift_of
 @shared.threshold
 @shared.delta
-@click.option("--epsilon", type=float, help="Estimate mode: half width of every interval.")
-@shared.choice("--engine", ["auto", "sampling", "enumeration", "bounds", "counting"], "Method that finds the answer.")
-@shared.choice("--rule", ["betting", "paper"], "Stopping rule; betting is sound, paper is not.")
+@click.option(
+    "--epsilon", type=float, help="Estimate mode: continue until the half width of every interval is at most this."
+)
+@shared.choice(
+    "--engine", ["auto", "sampling", "enumeration", "bounds", "counting"], "Algorithm that answers the question."
+)
+@shared.choice("--rule", ["betting", "paper"], "Stopping rule: betting is sound, paper is not sound.")
 @click.option(
     "--stop-at-verdict",
     is_flag=True,
-    help="Stop at the verdict; otherwise a network is evaluated for about 0.2 s more, for narrower intervals.",
+    help="Stop at the verdict. By default, a network is evaluated for about 0.2 s more, to make intervals narrower.",
 )
 @click.option("--rounds", type=float, help="Largest number of rounds.")
 @click.option("--seconds", type=float, help="Largest number of seconds.")
@@ -89,7 +95,8 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
     "--checkpoint",
     type=PATH,
     metavar="FILE",
-    help="Keep every finished part of --engine enumeration or sampling in FILE, and continue from it if it exists.",
+    help="Store every finished part in FILE, and continue from FILE if it exists. Needs --engine enumeration or "
+    "sampling.",
 )
 @shared.junit
 @shared.summary
@@ -109,11 +116,17 @@ def verify(
 ) -> int:
     """Decide whether the model of SPEC (.toml or .json) treats its groups alike.
 
-    If SPEC has several [[property]] tables, each question gets a verdict, and one error probability covers all of them.
-    The result is fair if every verdict is fair, and unfair if one is unfair.
+    If SPEC contains several [[property]] tables, each property receives a verdict. The probability that any of these
+    verdicts is wrong is at most delta. The result is fair if every verdict is fair, and unfair if one verdict is
+    unfair.
 
-    Exit code 0 fair, 1 unfair, 3 undecided or a constant model, 2 bad input or a result that cannot be written.
-    """
+    \b
+    Exit codes:
+      0  fair
+      1  unfair
+      2  bad input, or a result that cannot be written
+      3  undecided, or a constant model
+    """  # noqa: D301
     from fairchain.models.load import import_named
     from fairchain.spec import load_specs
 

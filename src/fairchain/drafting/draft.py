@@ -96,30 +96,31 @@ def infer_spec(
     prediction: str | None = None,
     limits: Limits | None = None,
 ) -> Spec:
-    """Infer a spec from a table and a model; guesses that are probably wrong cause warnings.
+    """Infer a spec from a table and a model, and warn about guesses that are probably wrong.
 
     Parameters
     ----------
     table
         A CSV or Parquet file, a pandas or polars frame, or a mapping of names to columns.
     model
-        Any model that `verify` takes, or None if there is none yet.
+        Any model that `verify` takes, or None if there is no model yet.
     protected
-        The features whose groups are compared; by default the feature whose name most likely means a protected
+        The features whose groups are compared; by default the feature whose name most likely denotes a protected
         attribute.
     threshold
         The largest difference that still counts as fair.
     reading
-        As for `check`; also `"uniform"`: the table gives ranges and names only, and inputs are drawn uniformly.
+        As for `check`, or `"uniform"`: only the ranges and names are taken from the table, and inputs are drawn
+        uniformly.
     label, outcome, ignore, decision, decision_threshold, labels, model_output, prediction
-        As for `check`; values that are not given are guessed.
+        As for `check`. Values that are not given are guessed.
     limits
         Limits for an untrusted network.
 
     Raises
     ------
     DataError, ModelError, SpecError
-        With one message that states what was found and what to pass instead.
+        If no spec can be inferred. The message states what was found and what to pass instead.
 
     Examples
     --------

@@ -65,24 +65,25 @@ def explain(
     Parameters
     ----------
     model, spec, data, population, seed, workers, executor, limits
-        As for `verify`. Effects of features are measured at the inputs of the model, so it can be any model; effects of
-        neurons need a network that onnxruntime runs.
+        As for `verify`. The effects of features can be measured for any model. The effects of neurons need a network
+        that onnxruntime runs.
     units
-        Units to intervene on: a feature, `capital-gain`; a neuron, `layer3[2]`; each neuron of a layer, `layer3`; or
-        all "features", all "neurons". By default both, as far as the model has them.
+        Units to intervene on: a feature (`capital-gain`), a neuron (`layer3[2]`), each neuron of a layer (`layer3`),
+        all "features", or all "neurons". By default, all features and all neurons of the model.
     rounds
-        Number of inputs; each is evaluated as each group and with an intervention on each unit.
+        Number of inputs. Each input is evaluated as each group, and with an intervention on each unit.
     method
-        "resample": the unit gets the value that it has for another input, of any group. "mean": it is held at its mean,
-        a category at its most frequent value. By default neurons are resampled; features are held if they are drawn
-        independently of the group, and resampled otherwise.
+        "resample": the value of a unit is replaced by its value for another input of any group. "mean": the value is
+        replaced by the mean, or for a category by the most frequent value. By default, "mean" is used for features of a
+        population that draws all features independently, and "resample" for all other units.
     rows
-        Real rows among which witnesses (counterfactual pairs) are searched, for drawn inputs; a table as for `data`.
+        Real rows in which counterfactual pairs (witnesses) are searched, if the inputs are drawn; a table as for
+        `data`.
     delta
-        The largest probability that some interval of an effect is wrong, and also that some interval of a sensitivity
-        is wrong; by default the spec's delta.
+        The largest probability that any interval of an effect is wrong. The intervals of sensitivities have the same
+        error probability, separately. By default, the delta of the spec.
     progress
-        Called with the number of rounds done and requested.
+        Called with two numbers: the rounds done, and all requested rounds.
 
     Examples
     --------

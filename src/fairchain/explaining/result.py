@@ -111,10 +111,11 @@ class Flips(Record, frozen=True):
 class Explanation(Record, frozen=True, kw_only=True):
     """The result of `explain`: units in the order of their effect on the gap between two groups.
 
-    `pair` was selected on a pilot sample, and `gap` is its gap. For individual discrimination, `gap` is the share of
-    individuals or texts whose decision differs between the two groups; `inputs` names which of the two they are.
-    `largest` is the largest gap over all pairs and outcomes. There are four families of intervals: effects,
-    sensitivities, words, and the two gaps. The intervals of each family hold together with probability 1 - delta.
+    `pair` contains the two groups and the outcome, which were selected on a pilot sample. `gap` is the gap between
+    these groups. For individual discrimination, `gap` is the share of inputs whose decision differs between the two
+    groups; `inputs` states whether the inputs are individuals or texts. `largest` is the largest gap over all pairs and
+    outcomes. There are four families of intervals: effects, sensitivities, words, and the two gaps. All intervals of a
+    family hold simultaneously with probability at least 1 - delta.
     """
 
     pair: Pair
@@ -144,12 +145,12 @@ class Explanation(Record, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> str:
-        """The outcome by which the pair differs."""
+        """The outcome whose rates differ between the two groups."""
         return self.pair.outcome
 
     @property
     def fair(self) -> bool:
-        """Whether these rounds show that no gap is above the threshold; only differences are judged here."""
+        """Whether the property is a difference, and these rounds show that no gap is above the threshold."""
         return self.kind == "difference" and self.largest.high <= self.threshold
 
     @property
@@ -161,7 +162,7 @@ class Explanation(Record, frozen=True, kw_only=True):
         return f"{pair.more} gets {pair.outcome} more often than {pair.less}: the gap is {self.gap:.4f}"
 
     def ranked(self, by: EffectMeasure = "effect", *, layer: str | None = None) -> tuple[Influence, ...]:
-        """Return the units, optionally of one layer (`inputs` for the features), the most influential first."""
+        """Return the units, or the units of one layer (`inputs` for the features), with the largest effect first."""
         chosen = [unit for unit in self.units if layer is None or unit.layer == layer]
         return tuple(sorted(chosen, key=lambda unit: -getattr(unit, by).estimate))
 

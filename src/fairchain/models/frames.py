@@ -57,11 +57,11 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
     Parameters
     ----------
     function
-        A function that gets a frame with one column for each feature, in the order of the spec. The name of a column is
-        the feature's `column`, or otherwise the feature's name. A category is given by its name (or its `aliases`), or
-        by its code if the spec has `codes`; True and False with the codes 1 and 0 are booleans. A number has the unit
-        and the type that it has in the table, unless the spec states another encoding. The function returns for each
-        row a label, a score, or a score for each label.
+        A function that takes a pandas frame with one column for each feature, in the order of the spec. The column has
+        the name in the feature's `column` or, without this key, the name of the feature. Categories are passed by the
+        names in the table, or by their codes if the spec states `codes`. A category with the values True and False and
+        the codes 1 and 0 is passed as booleans. Numbers have the unit and the type of the table, unless the spec states
+        another encoding. For each row, the function returns a label, a score, or a score for each label.
 
     Examples
     --------

@@ -204,19 +204,19 @@ class JournaledFunction(Journaled):
 def journaled(
     function: Callable[[Any], Any] | FrameModel, journal: str | Path | None = None, *, identity: str | None = None
 ) -> JournaledFunction:
-    """Declare that a function is slow or costs money: each distinct input is evaluated once, and answers are kept.
+    """Declare that a function is slow or costs money, so that each distinct input is evaluated only once.
 
     Parameters
     ----------
     function
-        A function of an array or of texts; of a frame through `as_frames`.
+        A function of an array or of texts. Wrap a function of a frame with `as_frames` first.
     journal
-        A file to which each answer is added, and from which a run that was stopped or killed continues. It contains
-        hashes of inputs with their answers, and only the user who made it can use it. With None, answers are kept in
-        memory.
+        A file that stores each answer. A run that was stopped or killed continues from these answers. The file contains
+        hashes of inputs with their answers, and is valid only for the user who created it. With None, answers are kept
+        in memory.
     identity
-        Identity of this model, for example the name and version of a service that the function calls; by default the
-        function's name and a hash of its code. Change it when answers may have changed.
+        A name for this model, for example the name and version of a service that the function calls. By default, the
+        name of the function and a hash of its code. Change the identity when the answers may have changed.
 
     Examples
     --------

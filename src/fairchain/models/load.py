@@ -86,37 +86,37 @@ def load_model(
     Parameters
     ----------
     source
-        A path: `.onnx`, `.keras` or `.json` (SOCRATES). Or `"python:package.module:name"`. Or an object: ONNX bytes
-        or `ModelProto`, a torch `nn.Module`, a scikit-learn classifier or pipeline, a Keras model, a function of an
-        array, a function of a frame given through `as_frames`, a `Service` or its address, or a model that was loaded
-        before.
+        The model: the path of a file (`.onnx`, `.keras`, or `.json` of SOCRATES), the name of a Python object
+        (`"python:package.module:name"`), the address of a service, or an object. Possible objects are ONNX bytes, a
+        `ModelProto`, a torch `nn.Module`, a scikit-learn classifier or pipeline, a Keras model, a function of an array,
+        a function of a frame that is wrapped with `as_frames`, a `Service`, and a model that was loaded before.
     spec
-        States the inputs, and the meaning of the output if the model does not state it.
+        The spec. It states the inputs, and the meaning of the output if the model does not state it.
     limits
         Limits for an untrusted file.
     allow_python
-        Whether `python:` names are imported, which runs code, and services are called. Never true for a name in a
-        spec file.
+        Whether `python:` names may be imported, which runs code, and whether services may be called. It is never True
+        for a name in a spec file.
     weights
-        A torch state dict for the module `source`. `source` may also name the module, or name a function that returns
-        it when called without arguments.
+        A torch state dict for the module `source`. `source` may also be the `python:` name of a module, or of a
+        function that returns a module when called without arguments.
     rows
-        The rows of the table that the model will evaluate, if there is one. Python code is tried on some of them, is
-        called once for each distinct row, and gets the cells of the original frame. A model of another package is then
-        called without conversion; its `to_network` converts it.
+        The rows of the table that the model will evaluate, if there is a table. Python code is then tested on some of
+        these rows, is called once for each distinct row, and receives the cells of the original frame. A model of
+        another package is called without conversion; the method `to_network` converts the model.
     network
-        Convert a model that can be converted to ONNX, even if there are rows.
+        Convert the model to ONNX if that is possible, even if `rows` are given.
 
     Raises
     ------
     ModelError
-        With one message that states what was found and what to pass instead.
+        If the model cannot be loaded. The message states what was found and what to pass instead.
 
     Notes
     -----
-    A function of an array gets a new array of doubles, (rows, network inputs). Its columns contain the features as the
-    spec encodes them for a network: codes or indices of categories, one-hot spans, scaled numbers. It returns an answer
-    for each row: labels, a column of scores, or a score for each label.
+    A function of an array receives a new array of doubles, (rows, network inputs). The columns contain the features as
+    the spec encodes them for a network: codes or indices of categories, one-hot columns, scaled numbers. For each row,
+    the function returns a label, a score, or a score for each label.
     """
     if isinstance(source, OnnxModel) and weights is None:
         source.must_fit(spec)
@@ -201,7 +201,7 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
     Parameters
     ----------
     model
-        As for `load_model`; also a loaded model.
+        A model as for `load_model`, or a loaded model.
     spec
         The spec that the saved network will be verified with.
     limits
@@ -210,7 +210,7 @@ def to_onnx(model: Any, spec: Spec, limits: Limits | None = None) -> bytes:
     Raises
     ------
     ModelError
-        If the model cannot be converted, with the reason.
+        If the model cannot be converted. The message states the reason.
 
     Examples
     --------

@@ -32,10 +32,11 @@ MISSING_TEXTS = frozenset({"None", "nan", "NaN", "sNaN", "NaT", "<NA>"})
 
 
 class Monitor:
-    """A monitor of decisions as they are made, with bounds of the largest gap that are valid at any time.
+    """A monitor of decisions as they are made; the bounds of the largest gap are valid at all times.
 
-    The probability that it is ever wrong, with FAIR or with UNFAIR, is at most delta for any number of looks. This
-    assumes that the decisions within each group are independent with a fixed rate (docs/monitor.md).
+    The probability that the monitor is ever wrong, with FAIR or with UNFAIR, is at most delta, even if you read the
+    result after every row. This assumes that the decisions within each group are independent with a fixed rate
+    (docs/monitor.md).
 
     >>> monitor = Monitor(threshold=0.1)
     >>> monitor.update("Female", True)
@@ -49,14 +50,14 @@ class Monitor:
     Parameters
     ----------
     threshold
-        Largest difference, or smallest ratio, that still counts as fair.
+        Largest difference, or smallest ratio, that counts as fair.
     kind
         `difference` or `ratio`.
     delta
-        Largest probability of ever being wrong.
+        Largest probability that the monitor is ever wrong.
     groups
-        The groups to compare, if they are known: FAIR then covers all of them, and needs fewer rows. Without it, groups
-        are added when they first occur, and FAIR covers the groups seen so far.
+        The groups to compare. FAIR then covers all these groups, and needs fewer rows. Without `groups`, groups are
+        added when they first occur, and FAIR covers the groups seen so far.
     allow_constant
         Whether `conclusion` may be FAIR while all rows, or no rows, have the outcome.
     """
@@ -90,7 +91,7 @@ class Monitor:
             self._count(np.array([place]), np.array([decision]))
 
     def update_many(self, groups: Sequence[Any], decisions: Sequence[Any]) -> int | None:
-        """Count many rows at once, with the same result as one by one.
+        """Count many rows at once; the result is the same as for single calls of `update`.
 
         Returns
         -------
@@ -144,7 +145,7 @@ class Monitor:
 
     @property
     def conclusion(self) -> str:
-        """The verdict for a gate: the decision, but CONSTANT instead of FAIR while all rows have the same decision."""
+        """The decision, or CONSTANT instead of FAIR while all rows have the same decision."""
         return self._counts.concluded(self._decision)
 
     @property
@@ -163,7 +164,7 @@ class Monitor:
         return self._counts.rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as plain JSON values; `Monitor.from_dict` continues from it."""
+        """Return the state as plain JSON values, from which `Monitor.from_dict` continues."""
         return describe_monitor(self._decision, self._counts)
 
     @classmethod

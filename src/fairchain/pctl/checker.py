@@ -170,13 +170,13 @@ def check_chain(
     Parameters
     ----------
     chain
-        The chain; if its transitions have bounds, the answer has bounds too.
+        The chain. If the transitions of the chain have bounds, the answer has bounds too.
     formula
         A formula such as `P=? [ F "Y=>50K" ]`, or the result of `parse`.
     engine
-        "own", or "storm" for values by Storm, which needs `pip install fairchain[storm]`.
+        "own", or "storm" to compute values with Storm, which needs `pip install fairchain[storm]`.
     start
-        State to start from, instead of the initial one.
+        The state to start from, instead of the initial state.
 
     Raises
     ------

@@ -165,29 +165,31 @@ def plan(
     Parameters
     ----------
     spec
-        The question: a spec, or the path of a spec file, which may have several [[property]] tables. Without a spec,
-        the question is about the difference (or `kind`) between `groups` groups of drawn inputs, or of rows if `rows`
-        is given.
+        The question: a spec, or the path of a spec file, which may contain several [[property]] tables. Without a spec,
+        the question is about the difference (or the `kind` in `overrides`) between `groups` groups. The inputs are
+        drawn, or are rows of a table if `rows` is given.
     model, data
         As for `verify`. The model is evaluated only for a pilot.
     gap
-        The assumed largest difference, smallest ratio, or share of decisions that change. By default halfway between
-        equal rates and the threshold.
+        The assumed largest difference, smallest ratio, or share of decisions that change. By default, the value halfway
+        between equal rates and the threshold.
     rate, rates
-        The assumed highest rate of the outcome; or the rate of each group, instead of `gap` and `rate`.
+        The assumed highest rate of the outcome (`rate`), or the rate of each group (`rates`) instead of `gap` and
+        `rate`.
     differ
         The assumed share of rounds in which two groups get different decisions.
     groups, rows, questions
-        Without a spec: the number of groups; the rows of each group of a table that is read as a sample; the number
-        of questions that share delta.
+        Without a spec: the number of groups, the number of rows of each group in a sample, and the number of questions
+        that share delta.
     speed
-        Evaluations per second. Without it and without a pilot, seconds are not forecast.
+        Evaluations per second. Without `speed` and without a pilot, seconds are not forecast.
     pilot
-        Number of rounds on which the model is evaluated, with a seed that no verdict uses; they replace assumed rates.
+        Number of rounds on which the model is evaluated first. The measured rates replace the assumed rates. The seed
+        of the pilot is not used by any verdict.
     curve
-        Whether to forecast other gaps too.
+        Whether to forecast the cost for other assumed gaps too.
     overrides
-        Values that replace keys of the spec, as for `verify`; without a spec `threshold`, `delta` and `kind`.
+        Values that replace keys of the spec, as for `verify`. Without a spec, only `threshold`, `delta` and `kind`.
 
     Examples
     --------

@@ -57,10 +57,10 @@ class QuestionPlan(Record, frozen=True, kw_only=True):
 
 
 class VerificationPlan(Record, frozen=True, kw_only=True):
-    """The plan of one or several questions.
+    """The result of `plan`: a forecast of the cost for one or several questions.
 
-    `evaluations` and `seconds` are sums over the questions. Questions about the same inputs share evaluations, so the
-    real numbers may be smaller.
+    `evaluations` and `seconds` are the sums over the questions. Questions about the same inputs share evaluations, so
+    the real numbers may be smaller.
     """
 
     delta: float

@@ -55,19 +55,20 @@ FUNCTION_FAILED = "the function failed:"
 
 @dataclass(frozen=True)
 class Coupled:
-    """A function that turns uniform random numbers into inputs, row by row: common random numbers for all groups.
+    """A function that turns uniform random numbers into inputs, with common random numbers for all groups.
 
     Parameters
     ----------
     function
-        `f(u, group)` gets an array (rounds, uniforms) of independent uniform numbers in [0, 1), read-only, and the name
-        of a group (None for all). It returns the inputs of that group, one row for each row of `u`, in the formats of
-        `f(rng, count, group)`. A row must depend only on its own row of `u`. This is checked for every row of the first
-        16 chunks, and for about an eighth of the rows of later chunks. If one row in each of n later chunks violates
-        the condition, all violations escape detection with probability at most exp(-n/9). `f(u)` without `group` draws
-        from the overall population, and the members of each group are selected among them.
+        A function `f(u, group)`. `u` is a read-only array (rounds, uniforms) of independent uniform numbers in [0, 1),
+        and `group` is the name of a group, or None for the overall population. The function returns the inputs of the
+        group, one row for each row of `u`, in the formats of `f(rng, count, group)`. Each returned row must depend only
+        on its own row of `u`. This condition is checked for every row of the first 16 chunks, and for about an eighth
+        of the rows of later chunks. If one row in each of n later chunks violates the condition, all violations escape
+        detection with probability at most exp(-n/9). A function `f(u)` without `group` draws from the overall
+        population, and fairchain selects the members of each group.
     uniforms
-        Number of uniform numbers in a row of `u`: as many as one input needs, from 1 to 4096.
+        Number of uniform numbers that one input needs, from 1 to 4096.
 
     Examples
     --------

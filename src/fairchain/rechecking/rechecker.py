@@ -73,28 +73,29 @@ def recheck(
     Parameters
     ----------
     certificate, model
-        The certificate, and the network file. The model is left out for recorded decisions, or if `spec` names it. For
-        a service, it is the address or a `Service`; for non-deterministic code, the function or `"python:module:name"`.
+        The certificate, and the network file. `model` is left out for recorded decisions, or if `spec` names the model.
+        For a service, `model` is the address or a `Service`. For non-deterministic code, `model` is the function or
+        `"python:module:name"`.
     data
-        The rows that the certificate is about, if it is about rows: a file or a frame.
+        A file or a frame with the rows, if the certificate is about rows.
     spec
-        The checker's own copy of the spec, with which the certificate must agree. Only files that this spec names are
-        opened, not those that the certificate names.
+        The checker's own copy of the spec, with which the certificate must agree. Only the files that this copy names
+        are opened; files that the certificate names are not opened.
     full
-        Run every round again, however long it takes.
+        Repeat every round, without a time limit.
     fresh
         Repeat the whole verification with the checker's own seed.
     seconds
-        Run every round again if this is forecast to take at most this long, otherwise a sample of chunks; also the
-        budget of a fresh run.
+        A time limit. If repeating every round is forecast to take longer, only a sample of chunks is repeated. A fresh
+        run ends at the same limit.
     seed
-        Seed of a fresh run, or of the choice of the sample; unpredictable by default.
+        Seed of a fresh run, or of the choice of the sample; by default an unpredictable number.
     limits
-        Limits on an untrusted network.
+        Limits for an untrusted network.
     progress
-        Called with the number of evaluations done and requested.
+        Called with two numbers: the evaluations done, and all requested evaluations.
     report
-        Called with the cost of the re-run before it starts.
+        Called with the cost of the repeated evaluations before they start.
     """
     if not seconds >= 0 or (seed is not None and not 0 <= seed < 2**63):
         raise CertificateError(BAD_SECONDS_OR_SEED)

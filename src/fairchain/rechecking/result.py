@@ -26,15 +26,17 @@ CUT_REMARK = (
 
 
 class Recheck(Record, frozen=True, kw_only=True):
-    """The result of `recheck`: all claims of a certificate, and how they were checked.
+    """The result of `recheck`: all claims of a certificate, and the way in which they were checked.
 
-    `fraction` is the share of the evaluations that were run again, and `files` are the files that were opened.
-    `seed_origin` is "derived", "chosen", or "spec" if the model has no hash and the seed is derived from spec and data
-    only; it is None for rows, which are not drawn. If only a sample of chunks was run again, `sample` has the
-    probabilities that a forgery escapes detection. `fresh` is the checker's own run, if one was requested, or if the
-    model is `random` and its answers cannot be repeated exactly. `cut` is whether a budget shortened the last batch of
-    a certificate of an older version. If the certificate is about a constant model, `constant` is its claimed decision.
-    For a certificate of several questions, `members` has a result for each of them.
+    - `claims` are all claims of the certificate, and `files` are the files that were opened.
+    - `fraction` is the share of the evaluations that were repeated.
+    - `seed_origin` is "derived" or "chosen". It is "spec" if the model has no hash, so that the seed is derived from
+      spec and data only. It is None for rows, because rows are not drawn.
+    - `sample` contains the probabilities that a forgery escapes detection, if only a sample of chunks was repeated.
+    - `fresh` is the checker's own run. It exists if the run was requested, or if the model is `random`.
+    - `cut` is True if the certificate has an older version, and a budget shortened its last batch.
+    - `constant` is the claimed decision, if the certificate is about a constant model.
+    - `members` contains a result for each question, if the certificate is about several questions.
     """
 
     verdict: str
@@ -74,7 +76,7 @@ class Recheck(Record, frozen=True, kw_only=True):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The assumptions that remain if a certificate is only CONSISTENT, one sentence each."""
+        """The assumptions that remain if the conclusion is CONSISTENT, one sentence each."""
         if self.conclusion != "CONSISTENT":
             return ()
         if self.members:

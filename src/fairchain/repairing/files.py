@@ -55,28 +55,28 @@ NOT_FAIR_AGAIN = "{path}: after a verification of its files the folder is {concl
 
 
 def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None = None, data: Any = None) -> list[Path]:
-    """Write an accepted network to `path`, with its certificate and its changes next to it; return the paths.
+    """Write an accepted network to `path`, and its certificate and its changes to files beside it; return all paths.
 
-    If the model is a transformer's folder and `path` has no suffix, a new folder is written, and verified again from
-    its files. A model that is evaluated in Python has no network: its thresholds are written to `path` with the suffix
-    .json.
+    If the model is the folder of a transformer and `path` has no suffix, a new folder is written. The new folder is
+    read and verified again. A model that is evaluated in Python has no network: its thresholds are written to `path`
+    with the suffix .json.
 
     Parameters
     ----------
     repair
         The result of `repair`.
     path
-        The file, or the folder.
+        The file or folder to write.
     source
-        The folder that was repaired; by default that of the spec.
+        The folder that was repaired; by default the folder that the spec names.
     data
-        The texts that were given to `repair`, if the spec names no file.
+        The texts that were passed to `repair`, if the spec does not name a file.
 
     Raises
     ------
     FairchainError
-        If the repair was not accepted, or `path` is the network that was repaired; a ModelError if the repaired folder
-        would decide differently from the network that was verified.
+        If the repair was not accepted, or if `path` is the network that was repaired. A `ModelError` means that the
+        repaired folder would decide differently from the verified network.
     """
     path = Path(path)
     if not repair.accepted or repair.after is None:

@@ -104,50 +104,53 @@ def repair(
     Parameters
     ----------
     model, spec, data, population, workers, executor, limits
-        As for `verify`. Weights of networks and linear models can be changed; the decision thresholds of every model
-        with a score for two labels.
+        As for `verify`. The weights can be changed for networks and linear models. The decision thresholds can be
+        changed for every model with a score for two labels.
     labelled
-        Labelled rows on which the repair keeps the accuracy: a table with the features and a column of true labels.
-        Half of them are held out for the price. Without them, the labels of the spec's own table are used; without
-        these, agreement with the original model is kept instead.
+        Labelled rows, on which the repair tries to keep the accuracy: a table with the features and a column of true
+        labels. The search uses one half of the rows. The change of the accuracy (the price of the repair) is measured
+        on the other half. By default, the true labels of the spec's own table are used. If there are no true labels,
+        the repair tries to keep the agreement with the original model.
     held_out
-        Labelled rows on which the price is measured; then the search uses all of `labelled`. If the spec reads its rows
-        as a sample (`as = "sample"`), the final verification also uses these rows, which must be other rows of the same
-        population; by default it uses a random half of the sample.
+        Labelled rows on which the price is measured; the search then uses all rows of `labelled`. If the spec reads its
+        rows as a sample (`as = "sample"`), the final verification also uses these rows, which must be other rows of the
+        same population. By default, the final verification uses a random half of the sample.
     label
-        The column with the true labels; by default the spec's, or `label`.
+        The column with the true labels; by default the column that the spec names, or `label`.
     optimizer
-        "evolution" (covariance matrix adaptation), or "pso" (the paper's particle swarm, with the paper's fitness).
+        "evolution" (covariance matrix adaptation), or "pso" (the particle swarm and the fitness of the original paper).
     change
         Parameters that may change. Weights: "scales", "biases", "last-layer" or "low-rank". Decision thresholds:
-        "threshold" for one threshold, or "group-thresholds" for one in each group; then the decision uses the group,
-        which may be unlawful. The choice of "auto" is "last-layer" for linear models and for networks that read texts,
-        and "low-rank" for networks that read the protected features, if their weights for these may change. It is
-        "scales" for other networks, and "threshold" for models without weights.
+        "threshold" for one threshold, or "group-thresholds" for one threshold in each group. With "group-thresholds",
+        the decision uses the group, which may be unlawful. "auto" chooses "last-layer" for linear models and for
+        networks that read texts. For networks that read the protected features, it chooses "low-rank" if the weights of
+        the protected features may change. It chooses "scales" for other networks, and "threshold" for models without
+        weights.
     max_units
-        Number of features and neurons (those that `explain` ranks first) that may change besides the protected
-        features.
+        Largest number of features and neurons that may change besides the protected features. The units that `explain`
+        ranks first are chosen.
     keep_protected
         Do not change the weights of the protected features.
     max_accuracy_loss
-        Choose the candidate with the smallest gap among those that lose at most this accuracy, measured on the held-out
-        rows. By default, choose the most accurate candidate that is fair.
+        Choose the candidate with the smallest gap among the candidates that lose at most this accuracy on the held-out
+        rows. By default, the most accurate fair candidate is chosen.
     iterations
-        Largest number of generations; the search ends after 10 generations without progress.
+        Largest number of generations. The search ends earlier after 10 generations without progress.
     seed
-        A chosen seed, instead of the spec's; without one it is derived as for `verify`. The same seed gives the same
-        network to the last bit.
+        A chosen seed, instead of the seed in the spec. Without a chosen seed, the seed is derived as for `verify`. The
+        same seed leads to the same network, to the last bit.
     progress
         Called after each generation.
     before, explanation
-        Results of `verify` and `explain` for the same model and spec, if known; they are then not computed again, and
-        units are ranked by that explanation.
+        Results of `verify` and `explain` for the same model and spec, if they exist. They are then not computed again,
+        and the given explanation ranks the units.
 
     Returns
     -------
     Repair
-        The result, with the model if it was accepted: verified on fresh draws, or on rows that the search has not used.
-        (The rows of a whole population are counted even if the search used them, because the count is exact.)
+        The result, with the new model if it was accepted. The final verification uses fresh draws, or rows that the
+        search has not used. The rows of a whole population are counted even if the search used them, because this count
+        is exact.
 
     Examples
     --------

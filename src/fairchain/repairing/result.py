@@ -189,8 +189,9 @@ RepairRecord = RepairOf[VerdictRecord]
 class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
     """The result of `repair`.
 
-    `content` has the bytes of the network that the verdict `after` is about; it is None for a model that is evaluated
-    in Python. `model` is the accepted model; verify it with the spec `after.spec`.
+    `accepted` is True if the final verification accepted a new model. `before` and `after` are the verdicts on the
+    original and on the new model. `content` contains the bytes of the new network, or is None for a model that is
+    evaluated in Python. `model` is the accepted model; verify it with the spec `after.spec`.
     """
 
     content: bytes | None = None
@@ -208,7 +209,7 @@ class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
 
     @property
     def objection(self) -> str:
-        """Why no candidate was accepted: the gap of the best candidate or, if it is fair, its other defect."""
+        """The reason why no candidate was accepted: the gap of the best candidate, or another defect of it."""
         if self.after is None:
             return self.before.headline
         refused = [attempt.why for attempt in self.attempts if attempt.gap == self.after.gap]

@@ -13,7 +13,7 @@ MOST_TEXT_LENGTH = 10_000
 
 
 class Members(Strict, frozen=True, kw_only=True):
-    """One group of a feature in long form: a set of values, or a range with both ends."""
+    """One group of a feature, as a set of values or as a range that includes both ends."""
 
     values: Annotated[tuple[Number | str, ...] | None, doc("The values of the group.")] = None
     low: Annotated[Number | None, doc("Lowest value of the group.")] = None
@@ -26,25 +26,29 @@ GroupExpr = Number | str | tuple[Number | str, ...] | Members
 
 class _Feature(Strict, frozen=True, kw_only=True):
     name: Annotated[Text, doc("Name of the feature in groups, conditions and results.")]
-    input: Annotated[Text | None, doc("Name of the network's input that takes this feature, if there are several.")] = (
-        None
-    )
+    input: Annotated[
+        Text | None, doc("Name of the network input that takes this feature, if the network has several inputs.")
+    ] = None
     groups: Annotated[
-        dict[str, GroupExpr], doc("Named groups: a value, a range [low, high], a list of names, or {values = [...]}.")
+        dict[str, GroupExpr],
+        doc("Named groups. Each group is a value, a range [low, high], a list of names, or {values = [...]}."),
     ] = msgspec.field(default_factory=dict)
     model_input: Annotated[
-        bool, doc("Whether the model takes this feature; false if it only defines groups or conditions.")
+        bool, doc("Whether the model takes this feature; false for a feature that only defines groups or conditions.")
     ] = True
-    column: Annotated[Text | None, doc("Column of this feature in a table, if it differs from the name.")] = None
+    column: Annotated[
+        Text | None, doc("Column of this feature in a table, if the column has another name than the feature.")
+    ] = None
     missing: Annotated[
-        Number | str | None, doc("Value that replaces an empty cell of a table; without it, such a row is an error.")
+        Number | str | None,
+        doc("Value that replaces an empty cell of a table. Without this key, an empty cell is an error."),
     ] = None
 
 
 class Scale(Strict, frozen=True, kw_only=True):
     """Scaling of a number for the network: (x - mean) / std, or (x - low) / (high - low)."""
 
-    mean: Annotated[float | None, doc("Mean, which is subtracted first.")] = None
+    mean: Annotated[float | None, doc("Mean, which is subtracted from the number.")] = None
     std: Annotated[Positive | None, doc("Standard deviation, by which the difference is divided.")] = None
     low: Annotated[float | None, doc("Number that becomes 0.")] = None
     high: Annotated[float | None, doc("Number that becomes 1.")] = None
@@ -53,16 +57,16 @@ class Scale(Strict, frozen=True, kw_only=True):
 class _Number(_Feature, frozen=True, kw_only=True):
     """A number in the user's units, and its encoding for the network."""
 
-    clip: Annotated[bool, doc("Replace values of a table beyond low and high by these limits.")] = False
+    clip: Annotated[bool, doc("Replace values of a table below low by low, and values above high by high.")] = False
     step: Annotated[
-        Positive | None, doc("The network gets the number of whole steps: with step = 10, age 39 becomes 3.")
+        Positive | None, doc("The network receives the number of whole steps: with step = 10, age 39 becomes 3.")
     ] = None
     bins: Annotated[
         tuple[Number, ...] | None,
-        doc("The network gets the number of these edges that are at most the value: 0, 1, 2, ..."),
+        doc("Edges between bins. The network receives the number of edges that are at most the value."),
     ] = None
-    one_hot: Annotated[bool, doc("One network input for each of the bins.")] = False
-    scale: Annotated[Scale | None, doc("Scaling of the number before the network gets it.")] = None
+    one_hot: Annotated[bool, doc("One network input for each bin: 1 for the bin of the value, otherwise 0.")] = False
+    scale: Annotated[Scale | None, doc("Scaling of the number for the network.")] = None
 
 
 class IntegerFeature(_Number, tag_field="kind", tag="integer", frozen=True, kw_only=True):
@@ -80,21 +84,24 @@ class RealFeature(_Number, tag_field="kind", tag="real", frozen=True, kw_only=Tr
 
 
 class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, kw_only=True):
-    """One of several named values, encoded 0, 1, ... unless `codes` states otherwise."""
+    """One of several named values. The network receives 0, 1, ..., or the numbers in `codes`."""
 
     values: Annotated[tuple[Text | int, ...], doc("Names of the values, in order.", min_length=1)]
     codes: Annotated[
-        tuple[Number, ...] | None, doc("Number that the network gets for each value, in the same order.")
+        tuple[Number, ...] | None, doc("Number that the network receives for each value, in the order of values.")
     ] = None
-    one_hot: Annotated[bool, doc("One network input for each value: 1 for the given value, otherwise 0.")] = False
+    one_hot: Annotated[bool, doc("One network input for each value: 1 for the value of the input, otherwise 0.")] = (
+        False
+    )
     aliases: Annotated[
-        tuple[Text | int, ...] | None, doc("Names of the values in a table, in the same order, if they differ.")
+        tuple[Text | int, ...] | None,
+        doc("Names of the values in a table, in the order of values, if a table uses other names."),
     ] = None
     terms: Annotated[
         Text | dict[str, tuple[Text, ...]] | None,
         doc(
-            "Words by which a text mentions each value: religion, race or gender, a .toml or .json file, "
-            "or a table. Such a feature is not an input of the network: model_input is false."
+            "Words by which a text mentions each value: a built-in list (religion, race or gender), a .toml or .json "
+            "file, or a table. A feature with terms is not an input of the network."
         ),
     ] = None
 
@@ -105,38 +112,58 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
 
 
 class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
-    """A text. The model gets it unchanged, unless `vectors` or `vocabulary` state that the model takes words.
+    """A text. The model receives the text unchanged, or as words if `vectors` or `vocabulary` is given.
 
     The other keys belong to these two.
     """
 
     name: Annotated[Text, doc("Name of the text in results.")]
-    input: Annotated[Text | None, doc("The network's input that takes the words, if it has several.")] = None
+    input: Annotated[
+        Text | None, doc("Name of the network input that takes the words, if the network has several inputs.")
+    ] = None
     length: Annotated[
         Annotated[int, Meta(ge=1, le=MOST_TEXT_LENGTH)] | None,
-        doc("Number of words that the network reads; longer texts are truncated. Needed with vectors or vocabulary."),
+        doc(
+            "Number of words that the network reads; longer texts are truncated. This key is required with vectors or "
+            "vocabulary."
+        ),
     ] = None
     vectors: Annotated[
-        Text | None, doc("The network takes word vectors: glove, or a file (.txt, .vec, .bin, .npy beside its words).")
+        Text | None,
+        doc(
+            "Word vectors, for a network that takes vectors: glove, or a file (.txt, .vec, .bin, or .npy with a list "
+            "of words beside it)."
+        ),
     ] = None
     vocabulary: Annotated[
-        Text | None, doc("The network takes numbers of words: a file whose line i, from 0, is the word with number i.")
+        Text | None,
+        doc(
+            "File with one word on each line, for a network that takes numbers of words. The first word has the number "
+            "0."
+        ),
     ] = None
     pad: Annotated[Literal["right", "left"], doc("The end at which a short text is padded.")] = "right"
-    unknown: Annotated[
-        Text, doc("skip: words that are not in the list are left out; or the word that replaces them.")
-    ] = "skip"
+    unknown: Annotated[Text, doc("skip leaves out unknown words. Any other word replaces them.")] = "skip"
     padding: Annotated[
-        Text | None, doc("For a vocabulary: the word whose number pads short texts; found by its name if absent.")
+        Text | None,
+        doc(
+            "For a vocabulary: the word whose number pads short texts. By default, the word is recognised by its name."
+        ),
     ] = None
     layout: Annotated[
-        Literal["batch", "time"] | None, doc("First axis of the network's input; found by trials if absent.")
+        Literal["batch", "time"] | None,
+        doc("First axis of the network's input. By default, the axis is determined by trials."),
     ] = None
     lengths: Annotated[
-        Text | None, doc("The network's input for the number of words; found by its shape if absent.")
+        Text | None,
+        doc("Name of the network input for the number of words. By default, the input is recognised by its shape."),
     ] = None
     mask: Annotated[
-        Text | None, doc("The network's input with 1 for a word and 0 for padding; found by its shape if absent.")
+        Text | None,
+        doc(
+            "Name of the network input with 1 for a word and 0 for padding. By default, the input is recognised by its "
+            "shape."
+        ),
     ] = None
 
     @builtins.property

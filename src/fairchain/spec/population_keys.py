@@ -11,14 +11,14 @@ NA_VALUES = ("?", "NA", "N/A", "NaN", "nan", "null", "None")
 
 
 class Uniform(Strict, tag_field="kind", tag="uniform", frozen=True, kw_only=True):
-    """Every feature independent and uniform over its range."""
+    """All features are drawn independently and uniformly from their ranges."""
 
 
 class _Rows(Strict, frozen=True, kw_only=True):
     """Rows of a CSV or Parquet file, and the cells that count as missing."""
 
     na_values: Annotated[tuple[str, ...], doc("Cells that count as missing, in addition to empty cells.")] = NA_VALUES
-    drop_missing: Annotated[bool, doc("Leave out rows in which a value that is used is missing.")] = False
+    drop_missing: Annotated[bool, doc("Leave out rows in which a required value is missing.")] = False
 
 
 # [low, high, share]: this share of the population is uniform between low and high.
@@ -26,58 +26,64 @@ Piece = tuple[Number, Number, float]
 
 
 class Marginals(_Rows, tag_field="kind", tag="marginals", frozen=True, kw_only=True):
-    """Every feature independent, with the frequencies of a table's column or those stated here."""
+    """All features are drawn independently, with the frequencies in a table or in this spec."""
 
-    path: Annotated[Text | None, doc("Table whose columns give the frequencies.")] = None
+    path: Annotated[Text | None, doc("Table whose columns contain the frequencies.")] = None
     frequencies: Annotated[
         dict[str, dict[str, float] | tuple[Piece, ...]],
-        doc("For a feature, the share of each value, or pieces [low, high, share] of a number."),
+        doc("For each feature, the share of each value. For a number, pieces [low, high, share]."),
     ] = msgspec.field(default_factory=dict)
 
 
 class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, frozen=True, kw_only=True):
-    """Rows of a table: the whole population, or a sample of a larger population."""
+    """The rows of a table are the whole population, or a sample of a larger population."""
 
-    path: Annotated[Text | None, doc("CSV or Parquet file; absent if the rows are passed in Python.")] = None
+    path: Annotated[Text | None, doc("CSV or Parquet file. Leave out this key if the rows are passed in Python.")] = (
+        None
+    )
     reading: Annotated[
         Literal["population", "sample"],
         doc(
-            "population: the rows are the whole population, and the answer is exact; sample: they are drawn from "
-            "a larger one."
+            "population: the rows are the whole population, and the answer is exact. sample: the rows are drawn from a "
+            "larger population."
         ),
     ]
     label: Annotated[Text | None, doc("Column with the true labels.")] = None
     prediction: Annotated[
         Text | None,
-        doc("Column with recorded decisions, or with scores if decision is score; it replaces the network."),
+        doc("Column with recorded decisions, or with scores if decision is score. The column replaces the network."),
     ] = None
     keep_missing: Annotated[
         bool,
         doc(
-            "Give missing values to the model, which must accept them. This does not keep rows that lack a label "
-            "or a value of the protected features or of given."
+            "Pass missing values to the model, which must accept them. This key does not keep rows without a true "
+            "label, without a protected value, or without a value that given needs."
         ),
     ] = False
 
 
 class Node(Strict, frozen=True, kw_only=True):
-    """A node of a Bayesian network: a table of probabilities, a normal number, or an expression of its parents."""
+    """A node of a Bayesian network: discrete with a table of probabilities, normal, or an expression of its parents."""
 
-    name: Annotated[Text, doc("Name of a feature, or a new name for a node that is not a feature.")]
+    name: Annotated[Text, doc("Name of a feature. A new name defines a node that is not a feature.")]
     parents: Annotated[tuple[Text, ...], doc("Nodes on which this node depends.")] = ()
-    values: Annotated[
-        tuple[Text | int, ...] | None, doc("Names of the values, if the node is not a feature of that name.")
-    ] = None
+    values: Annotated[tuple[Text | int, ...] | None, doc("Names of the values, for a node that is not a feature.")] = (
+        None
+    )
     probabilities: Annotated[
         tuple[float, ...] | dict[str, tuple[float, ...]] | None,
-        doc('Without parents a list; otherwise one for each combination of the parents: "Female, White".'),
+        doc(
+            "Probabilities of the values: a list, or with parents one list for each combination of their values, such "
+            'as "Female, White".'
+        ),
     ] = None
     mean: Annotated[
-        float | dict[str, float] | None, doc("Mean of a number; one for each combination of discrete parents.")
+        float | dict[str, float] | None,
+        doc("Mean of a normal node. With discrete parents, one mean for each combination of their values."),
     ] = None
     std: Annotated[
         float | dict[str, float] | None,
-        doc("Standard deviation of a number; one for each combination of discrete parents."),
+        doc("Standard deviation of a normal node. With discrete parents, one for each combination of their values."),
     ] = None
     slopes: Annotated[dict[str, float], doc("Change of the mean for each unit of a numeric parent.")] = msgspec.field(
         default_factory=dict
@@ -85,8 +91,8 @@ class Node(Strict, frozen=True, kw_only=True):
     switches: Annotated[
         dict[str, Number | tuple[Number, ...]],
         doc(
-            "Thresholds of numeric parents at which the node switches: switches = {age = 40}; the keys of its entries "
-            'are then "age < 40" and "age >= 40".'
+            "Thresholds that divide numeric parents into ranges. With switches = {age = 40}, the keys of the "
+            'probabilities or means contain "age < 40" or "age >= 40".'
         ),
     ] = msgspec.field(default_factory=dict)
     value: Annotated[
@@ -95,50 +101,56 @@ class Node(Strict, frozen=True, kw_only=True):
 
 
 class BayesNetwork(Strict, tag_field="kind", tag="network", frozen=True, kw_only=True):
-    """A Bayesian network over the features, stated here or in a file."""
+    """The features are drawn from a Bayesian network, which is stated in this spec or in a file."""
 
     path: Annotated[Text | None, doc("A .bif, .json or .toml file with the nodes.")] = None
-    nodes: Annotated[tuple[Node, ...], doc("The nodes, if they are stated here.")] = ()
+    nodes: Annotated[tuple[Node, ...], doc("The nodes, if there is no file.")] = ()
     name: Annotated[Text | None, doc("Name of the network in verdicts; by default the name of its file.")] = None
 
 
 class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
-    """Texts of a corpus: texts that mention a group, or the same text shown with the terms of each group."""
+    """The texts of a corpus. Each group has its own texts, or every text is shown with the terms of each group."""
 
     path: Annotated[
         Text | None,
         doc(
-            "A .txt file with one text per line, or a .csv, .tsv or .jsonl file; absent if texts are passed in Python."
+            "A .txt file with one text on each line, or a .csv, .tsv or .jsonl file. Leave out this key if the texts "
+            "are passed in Python."
         ),
     ] = None
     dataset: Annotated[Literal["toxicity"] | None, doc("A corpus of `fairchain data`, instead of path.")] = None
     column: Annotated[Text | None, doc("The column, or key, that contains the texts.")] = None
     pair_by: Annotated[
         Text | None,
-        doc("A column, or key, by which the texts of a round are matched, which reduces the number of rounds."),
+        doc("A column, or key. The texts in a round are matched by its values, which reduces the number of rounds."),
     ] = None
     label: Annotated[Text | None, doc("The column, or key, with the true labels of the texts.")] = None
     reading: Annotated[
         Literal["observed", "swapped"],
-        doc("observed: texts that mention the group; swapped: one text, shown with the terms of each group."),
+        doc(
+            "observed: each group has the texts that mention it. swapped: every text is shown with the terms of each "
+            "group."
+        ),
     ]
-    replace: Annotated[
-        int, doc("Largest number of words of a text that are replaced by synonyms; 0 for none.", ge=0, le=100)
-    ] = 0
+    replace: Annotated[int, doc("Largest number of words in a text that are replaced by synonyms.", ge=0, le=100)] = 0
     synonyms: Annotated[
-        Literal["vectors", "wordnet"], doc("Words with the nearest vectors, or of the same synset of WordNet.")
+        Literal["vectors", "wordnet"],
+        doc("Source of synonyms: words with the nearest vectors, or words in the same synset of WordNet."),
     ] = "vectors"
     neighbours: Annotated[int, doc("Largest number of synonyms among which a replacement is drawn.", ge=1, le=100)] = 8
     wordnet: Annotated[Text | None, doc("Folder of WordNet 3.0: index.noun, data.noun, ...")] = None
     show_texts: Annotated[
         bool,
-        doc("Quote texts in full; otherwise offensive words and personal data are masked, and long texts shortened."),
+        doc(
+            "Quote texts in full. By default, offensive words and personal data are masked, and long texts are "
+            "shortened."
+        ),
     ] = False
-    mask_words: Annotated[tuple[Text, ...], doc("Further words that are masked where texts are quoted.")] = ()
+    mask_words: Annotated[tuple[Text, ...], doc("Further words to mask in quoted texts.")] = ()
 
 
 class UserFunction(Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):
-    """Inputs drawn by a Python function, which is named in Python or on the command line, never in a spec."""
+    """A Python function draws the inputs. It is passed in Python or on the command line, never named in a spec."""
 
 
 PopulationSpec = Uniform | Marginals | Table | BayesNetwork | Texts | UserFunction

@@ -20,20 +20,25 @@ Threshold = Annotated[float, Meta(gt=0, lt=1)]
 class _Property(Strict, frozen=True, kw_only=True):
     protected: Annotated[
         tuple[Text, ...],
-        doc("Features whose groups are compared; if there are several, their combinations.", min_length=1),
+        doc(
+            "Features whose groups are compared. If there are several features, their combinations are compared.",
+            min_length=1,
+        ),
     ]
-    outcome: Annotated[Text | None, doc("The label whose rates are compared; every label if absent.")] = None
+    outcome: Annotated[Text | None, doc("The label whose rates are compared; by default every label.")] = None
     given: Annotated[
-        Text | None, doc("Only individuals for whom this holds: given = \"hours >= 40 and education == 'Masters'\".")
+        Text | None,
+        doc("Compare only individuals that meet this condition: given = \"hours >= 40 and education == 'Masters'\"."),
     ] = None
     min_size: Annotated[
-        Positive | None, doc("Leave out smaller groups: a number of rows or, below 1, a share of the population.")
+        Positive | None,
+        doc("Leave out smaller groups. The size is a number of rows, or a share of the population if it is below 1."),
     ] = None
     depth: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         doc(
-            "With several protected features: ask one question for each combination of at most this many "
-            "features; without it, one question about the combinations of all."
+            "Ask one question for each combination of at most this many protected features. Without this key, there is "
+            "one question about the combinations of all protected features."
         ),
     ] = None
 
@@ -41,32 +46,39 @@ class _Property(Strict, frozen=True, kw_only=True):
 class _Rates(_Property, frozen=True, kw_only=True):
     criterion: Annotated[
         Literal["demographic_parity", "equal_opportunity", "equalized_odds"],
-        doc("Inputs whose rates are compared: all inputs, or those with the same true label."),
+        doc(
+            "Inputs whose rates are compared. demographic_parity: all inputs. equal_opportunity: inputs whose true "
+            "label is the outcome. equalized_odds: inputs with the same true label."
+        ),
     ] = "demographic_parity"
     compare: Annotated[
         Literal["groups", "overall", "average"],
         doc(
-            "Compare groups with each other, each group with the overall population, or the mean of all groups with it."
+            "groups: compare groups with each other. overall: compare each group with the overall population. average: "
+            "compare the mean of all groups with the overall population."
         ),
     ] = "groups"
     reference: Annotated[
         Text | dict[str, Text | int] | None,
         doc(
-            'The group with which every other group is compared, in one direction: no group may be worse off. "Male", '
-            '"sex=Male & race=White", or {sex = "Male", race = "White"}; needs outcome, the favourable label.'
+            "Reference group. The threshold limits how far the rate of every other group is below the rate of this "
+            'group; higher rates are allowed. Examples: "Male", "sex=Male & race=White", {sex = "Male", race = '
+            '"White"}. This key requires outcome, the favourable label.'
         ),
     ] = None
     shift: Annotated[
         Annotated[float, Meta(gt=1, le=1000)] | None,
         doc(
-            "Ask for a verdict over every population in which no input is more than this many times as frequent, "
-            "or as rare, as assumed: shift = 2.0. Without it, the verdict is about the assumed population alone."
+            "Ask for one verdict over all populations in which each input is at most this many times as frequent, and "
+            "at most this many times as rare, as assumed. Without this key, the verdict is about the assumed "
+            "population alone."
         ),
     ] = None
     shift_of: Annotated[
         Literal["each_group", "all_groups_alike"],
         doc(
-            "What shift changes: the inputs of each group separately, or the individuals that are shown as every group."
+            "each_group: shift changes the inputs of each group separately. all_groups_alike: shift changes the inputs "
+            "of all groups in the same way."
         ),
     ] = "each_group"
 
@@ -97,9 +109,9 @@ class _Rates(_Property, frozen=True, kw_only=True):
 
 
 class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_only=True):
-    """The largest difference of P(outcome) between two groups is at most the threshold."""
+    """The largest difference between the rates P(outcome) of two groups is at most the threshold."""
 
-    threshold: Annotated[Threshold, doc("The largest difference that still counts as fair.")]
+    threshold: Annotated[Threshold, doc("Largest difference that counts as fair.")]
 
     def __str__(self) -> str:
         """Return the property as a formula."""
@@ -108,9 +120,9 @@ class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_onl
 
 
 class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
-    """The smallest ratio of P(outcome) between two groups is at least the threshold: 0.8 for the four-fifths rule."""
+    """The smallest ratio of the rates P(outcome) of two groups is at least the threshold."""
 
-    threshold: Annotated[Threshold, doc("The smallest ratio that still counts as fair.")]
+    threshold: Annotated[Threshold, doc("Smallest ratio that counts as fair; 0.8 for the four-fifths rule.")]
 
     def __str__(self) -> str:
         """Return the property as a formula."""
@@ -123,7 +135,7 @@ class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
 class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_only=True):
     """The share of individuals whose decision changes with the protected features alone is at most the threshold."""
 
-    threshold: Annotated[Threshold, doc("The largest share of individuals that still counts as fair.")]
+    threshold: Annotated[Threshold, doc("Largest share of individuals that counts as fair.")]
     shift = None  # a separate key of other properties
 
     def __str__(self) -> str:
@@ -134,7 +146,7 @@ class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_
 
 
 class ProbabilityFormula(Strict, tag_field="kind", tag="formula", frozen=True, kw_only=True):
-    """A comparison of two conditional probabilities, written as a formula (see `formulas`)."""
+    """A comparison of two conditional probabilities, written as a formula."""
 
     formula: Annotated[
         Text, doc('The comparison: formula = "P(hired | sex=F and qualified) / P(hired | sex=M and qualified) >= 0.8".')

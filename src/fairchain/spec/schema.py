@@ -19,37 +19,42 @@ DecisionKind = Literal["argmax", "logit", "probability", "score", "label", "rand
 
 
 class ModelSpec(Strict, frozen=True, kw_only=True):
-    """The network, and the rule that turns its output into a decision."""
+    """The model, and the rule that turns its output into a decision."""
 
     path: Annotated[
-        Text | None, doc("The network's file, relative to the spec file; none for recorded predictions.")
+        Text | None, doc("File of the model, relative to the spec file. Leave out this key for recorded decisions.")
     ] = None
-    labels: Annotated[tuple[Text, ...], doc("Names of the classes, in order.", min_length=2)]
-    output: Annotated[Text | None, doc("The output to read, if there are several.")] = None
+    labels: Annotated[tuple[Text, ...], doc("Names of the labels, in the order of the classes.", min_length=2)]
+    output: Annotated[Text | None, doc("Name of the output to read, if the network has several outputs.")] = None
     decision: Annotated[
         DecisionKind | None,
         doc(
-            "argmax: the largest of several columns; logit, probability, score: one column, where a logit is "
-            "positive for the second label, and a probability is that of the second label (of two columns, the "
-            "second one is read); label: the class label itself; random: the label is drawn with the "
-            "probabilities that the network gives, in one column for the second label or in one column for each "
-            "label."
+            "Meaning of the output. argmax: one column for each label; the largest value decides. logit, probability, "
+            "score: one column for the second label, or the second of two columns; the decision threshold decides. "
+            "label: the output is the label. random: the label is drawn with the probabilities in the output, which "
+            "has one column for the second label or one column for each label."
         ),
     ] = None
     deterministic: Annotated[
         bool,
         doc(
-            "false for a non-deterministic function or service: verdicts about drawn inputs, or about the "
-            "population of a sample, include its randomness, and a recheck repeats the question with fresh draws."
+            "Set false for a non-deterministic function or service. The verdict then includes the randomness of the "
+            "model, and a recheck repeats the question with fresh draws."
         ),
     ] = True
     decision_threshold: Annotated[
         float | None,
-        doc("The second label is decided above this logit (default 0), probability (0.5) or score (no default)."),
+        doc(
+            "The model decides for the second label if the logit (default 0), the probability (default 0.5) or the "
+            "score (no default) is above this number."
+        ),
     ] = None
     codes: Annotated[
         tuple[int | str, ...] | None,
-        doc("Names of the labels in a table and in the output of a network that returns labels."),
+        doc(
+            "Names of the labels in a table, and in the output of a network that returns labels, in the order of "
+            "labels."
+        ),
     ] = None
 
 
@@ -57,53 +62,58 @@ class Budget(Strict, frozen=True, kw_only=True):
     """The largest number of rounds, of evaluations and of seconds."""
 
     rounds: Annotated[
-        float, doc("Largest number of rounds; in each round, one individual is shown as every group.", ge=1)
+        float, doc("Largest number of rounds. In each round, one individual is shown as every group.", ge=1)
     ] = 1e8
     seconds: Annotated[
         float,
         doc(
-            "Largest wall-clock time in seconds, including loading the model; rows of a table are counted to the end.",
+            "Largest wall-clock time in seconds, including the time to load the model. This limit does not apply to "
+            "the rows of a table.",
             gt=0,
         ),
     ] = 60.0
     evaluations: Annotated[
         Annotated[float, Meta(ge=1)] | None,
-        doc("Largest number of decisions of the model; rows of a table are then evaluated in random order."),
+        doc("Largest number of evaluations of the model. Rows of a table are then evaluated in random order."),
     ] = None
 
 
 class Guarantee(Strict, frozen=True, kw_only=True):
-    """Error probability, accuracy, stopping rule and budget."""
+    """The error probability, the accuracy, the algorithm, the stopping rule and the budget."""
 
     delta: Annotated[float, doc("Largest probability of a wrong verdict.", ge=1e-100, lt=1)] = 1e-6
     epsilon: Annotated[
         Annotated[float, Meta(ge=1e-9, lt=0.5)] | None,
-        doc("Estimate mode: continue until every probability and every gap is known within epsilon."),
+        doc(
+            "Estimate mode: continue until the half width of the interval of every probability and every gap is at "
+            "most epsilon."
+        ),
     ] = None
     refine: Annotated[
         Annotated[float, Meta(ge=1e-4, lt=0.5)] | None,
         doc(
-            "After the verdict, continue until the half width of every interval is at most this, for at most as "
-            "many evaluations as take about 0.2 s (computed from the size of the network). Only for sampled ONNX "
-            "networks."
+            "After the verdict, continue until the half width of every interval is at most this number. The additional "
+            "evaluations are limited to about 0.2 s, computed from the size of the network. This key applies only to "
+            "sampled ONNX networks."
         ),
     ] = None
     engine: Annotated[
         Literal["auto", "sampling", "enumeration", "bounds", "counting"],
         doc(
-            "Engine for inputs that are not rows of a table: sampling, enumeration of all inputs if they are "
-            "finitely many, or bounds by branch and bound for ReLU networks; auto chooses the cheapest. The rows "
-            "of a table are always counted."
+            "Algorithm for drawn inputs. sampling: draw inputs. enumeration: evaluate all inputs, if their number is "
+            "finite. bounds: branch and bound, for ReLU networks. auto: choose the cheapest algorithm. The rows of a "
+            "table are always counted (counting)."
         ),
     ] = "auto"
     rule: Annotated[
-        Literal["betting", "paper"], doc("betting is sound; paper is the rule of the paper, which is not sound.")
+        Literal["betting", "paper"],
+        doc("betting is sound. paper is the rule of the original paper, which is not sound."),
     ] = "betting"
     seed: Annotated[
         Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
         doc(
-            "Chosen seed of the random numbers. By default the seed is derived from the network, the spec and the"
-            " data, so that a network cannot be fitted to it."
+            "Chosen seed of the random numbers. By default, the seed is derived from the network, the spec and the "
+            "data, so that a network cannot be fitted to a known seed."
         ),
     ] = None
     budget: Annotated[Budget, doc("The largest number of rounds, of evaluations and of seconds.")] = Budget()
@@ -111,34 +121,34 @@ class Guarantee(Strict, frozen=True, kw_only=True):
 
 
 class About(Strict, frozen=True, kw_only=True):
-    """Facts about the audit for the report and the model card. They change neither the verdict nor the seed."""
+    """Facts about the audit, for the report and the model card. These facts do not change the verdict or the seed."""
 
     model_name: Annotated[Text | None, doc("Name of the model.")] = None
     model_version: Annotated[Text | None, doc("Version of the model.")] = None
-    provider: Annotated[Text | None, doc("Who provides the model.")] = None
-    intended_purpose: Annotated[Text | None, doc("What the model is used for.")] = None
-    auditor: Annotated[Text | None, doc("Who carried out the audit.")] = None
-    independence: Annotated[Text | None, doc("How the auditor is related to the provider.")] = None
-    audit_date: Annotated[Text | None, doc("Date of the audit, as text; the computer's clock is not used.")] = None
-    data_source: Annotated[Text | None, doc("Where the data come from; whether they are historical or test data.")] = (
-        None
-    )
-    data_period: Annotated[Text | None, doc("The period in which the data were collected.")] = None
+    provider: Annotated[Text | None, doc("Provider of the model.")] = None
+    intended_purpose: Annotated[Text | None, doc("Purpose of the model.")] = None
+    auditor: Annotated[Text | None, doc("Person or organisation that carried out the audit.")] = None
+    independence: Annotated[Text | None, doc("Relation of the auditor to the provider.")] = None
+    audit_date: Annotated[Text | None, doc("Date of the audit, as a text. The computer's clock is not used.")] = None
+    data_source: Annotated[
+        Text | None, doc("Source of the data, and whether they are historical data or test data.")
+    ] = None
+    data_period: Annotated[Text | None, doc("Period in which the data were collected.")] = None
     threshold_reason: Annotated[Text | None, doc("Reason for this threshold.")] = None
     population_reason: Annotated[Text | None, doc("Reason for this population.")] = None
-    legal_context: Annotated[Text | None, doc("The rule or law that the audit is made for.")] = None
+    legal_context: Annotated[Text | None, doc("Rule or law for which the audit is made.")] = None
     seeds_tried: Annotated[Text | None, doc("Number of seeds with which the question was tried, and the reason.")] = (
         None
     )
-    monitoring: Annotated[Text | None, doc("How the model is monitored after the audit: a link or a sentence.")] = None
-    signature: Annotated[Text | None, doc("Who signs the report.")] = None
+    monitoring: Annotated[Text | None, doc("Monitoring of the model after the audit, as a link or a sentence.")] = None
+    signature: Annotated[Text | None, doc("Name of the person who signs the report.")] = None
 
 
 class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
-    """A whole question: the network, its inputs, the groups, the threshold and the error probability.
+    """A whole question: the model, its inputs, the groups, the threshold and the error probability.
 
-    `described` has every [[feature]]. `features` are those with values, one column each in the drawn inputs; `text` is
-    the text, if the network reads one.
+    `described` contains every [[feature]]. `features` contains the features with values; each is one column of the
+    drawn inputs. `text` is the text that the network reads, or None.
     """
 
     model: ModelSpec
@@ -150,12 +160,12 @@ class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def features(self) -> tuple[Feature, ...]:
-        """The features that have values; for texts, those that define which group a text mentions."""
+        """The features that have values; for texts, the features that define which group a text mentions."""
         return tuple(feature for feature in self.described if not isinstance(feature, TextFeature))
 
     @builtins.property
     def protected(self) -> tuple[str, ...]:
-        """The features whose values define a group; for a formula, those with a single value in it."""
+        """The features whose values define a group; for a formula, the features that it sets to a single value."""
         if not isinstance(self.property, ProbabilityFormula):
             return self.property.protected
         from fairchain.spec.formulas import formula_groups
@@ -164,7 +174,7 @@ class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def text(self) -> TextFeature | None:
-        """The text that the network reads, if it reads one."""
+        """The text that the network reads, or None."""
         return next((feature for feature in self.described if isinstance(feature, TextFeature)), None)
 
     @builtins.property

@@ -124,22 +124,23 @@ def new_interpreter(code: str, *arguments: str) -> list[str]:
 def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = None, **options: Any) -> Any:
     """Call a function in a new Python process and return its result.
 
-    If native code crashes in that process (a damaged network can crash the runtime), a `ModelError` is raised here.
-    Starting the new process takes about as long as importing fairchain. The process has the same rights as this one.
+    If native code crashes in the new process, this function raises a `ModelError`. For example, a damaged network can
+    crash the runtime. Starting the new process takes about as long as importing fairchain. The new process has the same
+    rights as the caller.
 
     Parameters
     ----------
     function
         A function that Python can import by its name, for example `fairchain.explain`.
     arguments, options
-        Arguments of the function: files, specs, tables, and everything else that `pickle` can copy.
+        Arguments of the function. They must be objects that `pickle` can copy, such as paths, specs and tables.
     progress
-        Called in this process with the reports of the function, if it takes `progress`.
+        A function that is called in this process with the progress, if `function` has a parameter `progress`.
 
     Raises
     ------
     ModelError
-        If the process crashed, was killed or ran out of memory, or if an argument cannot be copied into it.
+        If the new process crashed, was killed or ran out of memory, or if an argument cannot be copied to it.
     KeyboardInterrupt
         If Ctrl-C ended the function without a result.
 

@@ -139,9 +139,10 @@ class FamilyRecord(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyVerdict:
-    """The verdicts on several questions about one model, which are right together with probability 1 - delta.
+    """The verdicts on several questions about one model; all are right with probability at least 1 - delta.
 
-    The `conclusion` is FAIR if every verdict is FAIR, UNFAIR if one is UNFAIR, otherwise UNDECIDED (or CONSTANT).
+    The `conclusion` is FAIR if every verdict is FAIR, UNFAIR if one verdict is UNFAIR, and otherwise UNDECIDED or
+    CONSTANT.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -158,7 +159,7 @@ class FamilyVerdict:
 
     @property
     def conclusion(self) -> str:
-        """The verdict that a gate should use."""
+        """The verdict on all questions together: FAIR, UNFAIR, UNDECIDED or CONSTANT."""
         return family_conclusion([each.conclusion for each in self.verdicts], unanswered=len(self.unanswered))
 
     @property
@@ -207,18 +208,19 @@ def verify_family(
     model
         As for `verify`.
     spec
-        The path of a spec file with one or more [[property]] tables, or with `depth`; or specs that differ only in
-        their property.
+        The path of a spec file with one or more [[property]] tables, or with `depth`. Or several specs that differ only
+        in their property.
     weights, data, population, seed, allow_constant, workers, executor, limits, progress, certify
         As for `verify`.
     overrides
-        As for `verify`, for every question. `delta` is for all questions together; a budget of seconds or rounds is for
-        each question, and a budget of evaluations is divided among them.
+        As for `verify`; the values replace the keys of every question. `delta` applies to all questions together. A
+        budget of seconds or rounds applies to each question, and a budget of evaluations is divided among the
+        questions.
 
     Returns
     -------
     FamilyVerdict
-        A verdict for each question, in order. After Ctrl-C the questions that were not reached are `unanswered`.
+        A verdict for each question, in order. After Ctrl-C, `unanswered` lists the questions without a verdict.
 
     Examples
     --------

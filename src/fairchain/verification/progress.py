@@ -18,10 +18,10 @@ NOT_PROGRESS = "progress: found {found!r}; give True for a line on standard erro
 
 
 class Progress(Struct, frozen=True):
-    """The progress of a run: rounds, evaluations and seconds so far, the gap with its bounds, total evaluations.
+    """The progress of a run: the rounds, evaluations and seconds so far, the gap, and all evaluations (`total`).
 
-    For rows of a table the total of evaluations is known and the gap is not; for rounds the gap is known and the total
-    is not; for an enumeration both are known.
+    `gap` is None for the rows of a table. `total` is None for rounds, because the number of evaluations is not known
+    beforehand.
     """
 
     rounds: int
@@ -32,7 +32,7 @@ class Progress(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The progress in a line; empty in the first second."""
+        """The progress as one line; an empty text in the first second."""
         if self.seconds <= FIRST_LINE_AFTER:
             return ""
         if self.gap is None and self.total is None:

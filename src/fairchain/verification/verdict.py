@@ -163,16 +163,24 @@ class _Readable:
 class Verdict:
     """The result of `verify`. `bool(verdict)` raises an error, because UNDECIDED is neither true nor false.
 
-    `gap` is the largest difference, the smallest ratio, or the share of individuals or texts whose decision changes, as
-    the property states. `left_out` names groups below the smallest size, with their number or share of rows. `constant`
-    is the decision of every input, if all inputs get the same one; then groups cannot differ. `assumptions` lists what
-    fairchain assumed about model and data because the caller did not state it, and `notes` lists further facts for the
-    reader. `workers` describes the other processes that an executor used, with versions and processors. `unseen` is the
-    number of rows of a table that were not evaluated because the run was stopped or its budget was spent. `pairs` is
-    the number of compared pairs over all outcomes. `engine` names the method, and `delta` is the largest probability
-    that the verdict is wrong. `exact` is True if the whole population was counted; then no number is an estimate.
-    `tipping` states how far the population may change before the verdict could change; it is None without a sound
-    verdict. Bounds, witnesses and sentences may be computed when they are first read.
+    - `gap` is the largest difference, the smallest ratio, or the share of inputs whose decision changes, as the
+      property states.
+    - `widest` is the pair of groups with this gap, and `violators` are the pairs that are shown to be beyond the
+      threshold.
+    - `witnesses` are counterfactual pairs: inputs whose decision changes with the group.
+    - `left_out` names the groups below the smallest size, with their number or share of rows.
+    - `constant` is the decision of every input, if all inputs get the same decision. The groups then cannot differ.
+    - `assumptions` lists what fairchain assumed about model and data because the caller did not state it, and `notes`
+      lists further remarks.
+    - `workers` describes the other processes that an executor used, with versions and processors.
+    - `unseen` is the number of rows that were not evaluated because the run was stopped or its budget was spent.
+    - `pairs` is the number of compared pairs over all outcomes.
+    - `engine` names the method, and `delta` is the largest probability that the verdict is wrong.
+    - `exact` is True if the whole population was counted. No number is then an estimate.
+    - `tipping` states how far the population may change before the verdict could change. It is None without a sound
+      verdict.
+
+    Bounds, witnesses and sentences may be computed when they are first read.
     """
 
     decision: Decision
@@ -229,7 +237,7 @@ class Verdict:
 
     @property
     def conclusion(self) -> str:
-        """The verdict for a gate: FAIR, UNFAIR, UNDECIDED, or CONSTANT for a constant model that is not allowed.
+        """The final verdict: FAIR, UNFAIR, UNDECIDED, or CONSTANT for a constant model that is not allowed.
 
         `decision` is the answer to the question alone; for a constant model it is FAIR or UNDECIDED.
         """
@@ -237,18 +245,18 @@ class Verdict:
 
     @property
     def fair(self) -> bool:
-        """Whether the conclusion is FAIR; UNDECIDED and CONSTANT are not."""
+        """Whether the conclusion is FAIR."""
         return self.conclusion == Decision.FAIR.name
 
     @property
     def shift(self) -> Shift | None:
-        """The populations that the verdict is about, if it covers more than the assumed one."""
+        """The populations that the verdict covers in addition to the assumed population, or None."""
         prop = self.spec.property
         return None if prop.shift is None else Shift(prop.shift, prop.shift_of)
 
     @property
     def rule(self) -> str:
-        """The rule that gave the answer."""
+        """The name of the rule that led to the verdict."""
         if self.engine == "sampling" or (self.engine == "bounds" and self.delta > 0):
             return self.spec.guarantee.rule
         if self.engine != "counting":

@@ -79,67 +79,72 @@ def verify(
     isolate: bool = False,
     **overrides: Any,
 ) -> Verdict:
-    """Decide whether a network treats the groups of a spec alike.
+    """Decide whether a model treats the groups of a spec alike.
 
     Parameters
     ----------
     model
-        A file (ONNX, SOCRATES JSON, Keras), a torch, scikit-learn or Keras model, any Python function of arrays, or
-        None for the model that the spec names.
+        The model: a file (ONNX, SOCRATES JSON, Keras), a torch, scikit-learn or Keras model, or any Python function of
+        arrays. None means the model that the spec names. `load_model` lists all kinds of models.
     spec
         A `Spec`, or the path of a spec file.
     weights
-        A torch state dict for the module that `model` is or names, or that the named function returns.
+        A torch state dict, if `model` is a torch module, the name of a module, or the name of a function that returns a
+        module.
     data
-        Rows instead of the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping from
-        column names to cells. For texts, the file of a corpus.
+        Rows that replace the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
+        from column names to cells. For texts, the file of a corpus.
     population
-        A Python function that draws inputs, for a spec with `kind = "callable"`: `f(rng, count)`,
-        `f(rng, count, group)`, or `Coupled(f, uniforms=m)` for `f(u, group)`, which needs fewer evaluations.
+        A Python function that draws inputs, for a spec with `kind = "callable"`. Its signature is `f(rng, count)` or
+        `f(rng, count, group)`. A function `f(u, group)` of uniform random numbers is passed as `Coupled(f,
+        uniforms=m)`, and needs fewer evaluations.
     seed
-        A chosen seed, instead of the spec's. Without one it is derived from the network, the spec and its data. The
-        same seed gives the same counts for any number of workers.
+        A chosen seed, instead of the seed in the spec. Without a chosen seed, the seed is derived from the network, the
+        spec and the data. The same seed leads to the same counts for any number of workers.
     allow_constant
-        Replaces the spec's value: whether a model that gives the same decision to every input may be FAIR. Otherwise
-        its `conclusion` is CONSTANT.
+        Whether a model that gives the same decision to every input may be FAIR; by default as the spec states. If not,
+        the `conclusion` is CONSTANT.
     workers
         Number of threads, or of processes of an executor; by default one for each core.
     executor
-        Where the work is computed, by default in threads: "processes", "dask://HOST:PORT", "ray://HOST:PORT", or an
-        executor of `concurrent.futures`, for example `client.get_executor()` of a Dask client. The counts are the same.
+        Where to compute: "processes", "dask://HOST:PORT", "ray://HOST:PORT", or an executor of `concurrent.futures`,
+        for example `client.get_executor()` of a Dask client. By default, threads are used. The counts do not depend on
+        the executor.
     limits
-        Limits on an untrusted network.
+        Limits for an untrusted network.
     progress
-        Called at intervals with a `Progress`. True: a line on standard error, if that is a terminal.
+        A function that is called at intervals with a `Progress`. True prints a line on standard error, if standard
+        error is a terminal.
     certify
-        Verify a network for which a certificate can be written: a model is converted to ONNX, and its labels are
-        compared. A model for which no certificate could be written is refused before the work starts.
+        Verify a network for which a certificate can be written. A model is converted to ONNX, and the labels of both
+        are compared. If no certificate can be written, the model is refused before the work starts.
     checkpoint
-        A file for an enumeration or a sampling run (as the spec's `engine` states). Every finished part is added to it,
-        and a run that was stopped or killed continues from it. It is valid only for the same question, network,
+        A file that stores every finished part of an enumeration or of a sampling run, as the spec's `engine` states. A
+        run that was stopped or killed continues from this file. The file is valid only for the same question, network,
         software versions and user.
     isolate
-        Work in a new Python process, so that a network that crashes the runtime raises a `ModelError` instead of
-        ending the caller (see `isolated`). For models that are files.
+        Work in a new Python process (see `isolated`). A network that crashes the runtime then raises a `ModelError`
+        instead of ending the caller. This works for models that are files.
     overrides
-        Values that replace keys of the spec: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
-        `min_size`, `threshold`, `shift` and `shift_of` of the property; `delta`, `epsilon`, `rule`, `refine`, `rounds`,
-        `seconds` and `max_evaluations` of the guarantee; `decision`, `decision_threshold`, `labels` and `deterministic`
-        of the model; `label`, `prediction` and `reading` of a table; `show_texts` of texts, to quote them in full. This
-        function ends at the decision unless `refine` is given, because narrow intervals take many times as long
-        as a verdict of a network in memory. The commands use `refine=0.01`.
+        Values that replace keys of the spec. Property: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
+        `min_size`, `threshold`, `shift` and `shift_of`. Guarantee: `delta`, `epsilon`, `rule`, `refine`, `rounds`,
+        `seconds` and `max_evaluations`. Model: `decision`, `decision_threshold`, `labels` and `deterministic`. Table:
+        `label`, `prediction` and `reading`. Texts: `show_texts`, to quote texts in full. Without `refine`, this
+        function ends at the verdict, because narrow intervals take many times as long as the verdict. The commands use
+        `refine=0.01`.
 
     Returns
     -------
     Verdict
-        FAIR or UNFAIR with its guarantee, or UNDECIDED with the bounds so far. A gate should use its `conclusion`,
-        which is CONSTANT if FAIR only means that every input gets the same decision.
+        FAIR or UNFAIR with the guarantee, or UNDECIDED with the bounds so far. To accept or reject a model
+        automatically, use `conclusion`, which is CONSTANT if every input gets the same decision and constant models are
+        not allowed.
 
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C before the first round or row: there is no verdict yet. From then on, Ctrl-C returns a verdict from
-        the evidence so far, and a second Ctrl-C raises.
+        If Ctrl-C is pressed before the first round or row. Later, the first Ctrl-C returns a verdict from the evidence
+        so far, and a second Ctrl-C raises this exception.
 
     Examples
     --------

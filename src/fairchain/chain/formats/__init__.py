@@ -59,11 +59,12 @@ def write_chain(
     chain
         The chain.
     path
-        The file to write; for "explicit" the common stem of the three files, or the name of one of them.
+        The file to write. For the format "explicit", the common stem of the three files, or the name of one of them.
     format
-        One of `FORMATS`; by default the one of the path's suffix.
+        The format: "prism", "explicit", "drn", "dot" or "json". By default, the format that belongs to the suffix of
+        the path.
     intervals
-        Write the bounds of the transitions instead of their probabilities ("drn" and "prism").
+        Write the bounds of the transition probabilities instead of the probabilities; only for "drn" and "prism".
 
     Returns
     -------
@@ -106,16 +107,17 @@ def read_chain(path: str | Path, format: str | None = None, *, fix_deadlocks: bo
     Parameters
     ----------
     path
-        The file; for "explicit" the .tra, with .sta and .lab beside it if they exist.
+        The file. For the format "explicit", this is the .tra file; .sta and .lab files beside it are read if they
+        exist.
     format
-        One of `FORMATS`; by default the one of the path's suffix.
+        The format: "explicit", "drn" or "json". By default, the format that belongs to the suffix of the path.
     fix_deadlocks
-        Add a loop to a state without transitions, as PRISM and Storm do; otherwise such a state is an error.
+        Add a loop to each state without transitions, as PRISM and Storm do. Otherwise, such a state is an error.
 
     Raises
     ------
     ChainError
-        With one message that states the file, the line and what to write there.
+        If the file is not a chain. The message states the file, the line and what to write there.
     """
     path = Path(path)
     name = chain_format(path, format)

@@ -108,28 +108,28 @@ class Service(Journaled):
     Parameters
     ----------
     url
-        `http://HOST:PORT/v2/models/NAME`, with `/versions/V` for one version (Open Inference Protocol V2), or
-        `http://HOST:PORT/invocations` (MLflow); or https.
+        The address (http or https): `http://HOST:PORT/v2/models/NAME` for the Open Inference Protocol V2, with
+        `/versions/V` for one version, or `http://HOST:PORT/invocations` for MLflow.
     journal
-        A file to which each answer is added, and from which a run that was stopped or killed continues.
+        A file that stores each answer. A run that was stopped or killed continues from these answers.
     connections
         Number of simultaneous requests.
     rows_per_request
         Largest number of inputs in a request.
     requests_per_second
-        Largest rate of requests; by default there is no limit.
+        Largest number of requests per second; by default without a limit.
     timeout
-        Seconds for one request.
+        Time limit of one request, in seconds.
     retries
-        Number of times that a request is sent again if it times out, the connection is lost, or the service is not
-        ready.
+        Largest number of times that a request is repeated after a time-out, after a lost connection, or while the
+        service is not ready.
     headers
-        Further headers, for example credentials; they are never written to a file.
+        Further headers, for example credentials. Headers are never written to a file.
     inputs
-        `"columns"`: an input for each feature; `"array"`: one array of numbers. By default as the metadata states;
-        columns for an MLflow server.
+        Input format. `"columns"`: one input for each feature. `"array"`: one array of numbers. By default, the format
+        that the metadata of the service states, or columns for an MLflow server.
     output
-        The output that decides, if there are several.
+        The output from which the decision is made, if there are several outputs.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class Service(Journaled):
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata of the model, requested once. MLflow's servers have none."""
+        """The metadata of the model, requested once; empty for MLflow, whose servers provide no metadata."""
         with self._lock:
             if self._metadata is None:
                 self._metadata = Metadata() if self.mlflow else self._read_metadata()
@@ -215,7 +215,7 @@ class Service(Journaled):
 
     @property
     def summary(self) -> str:
-        """Requests and evaluations so far, in a line."""
+        """The requests and retries so far, in one line."""
         mean = self.client.seconds / max(1, self.client.requests)
         each = f", {1000 * mean:,.0f} ms each on average" if self.requests else ""
         return f"{self.name}: {self.requests:,} requests answered, {self.retries:,} retries{each}"
@@ -240,18 +240,18 @@ class Service(Journaled):
 
     @property
     def version(self) -> str:
-        """The version of the model, as answers or metadata state it, or ""."""
+        """The version of the model in answers or metadata; an empty text if the service does not state it."""
         return self.journal.version or self.metadata.version
 
     def forecast(self, inputs: int) -> CallForecast:
-        """Return a forecast of the requests and seconds for this many inputs, at the latency of the requests so far."""
+        """Return the forecast requests and seconds for this many inputs, at the mean latency of the requests so far."""
         waves = ceil(inputs / (self.rows_per_request * self.client.connections))
         requests = min(inputs, waves * self.client.connections)
         each = self.client.seconds / self.client.requests if self.client.requests else 0.0
         return CallForecast(inputs, requests, waves * each)
 
     def parts(self, count: int) -> list[slice]:
-        """Return the division of inputs into requests: as even as possible, so that all connections are in use."""
+        """Return the division of inputs into requests of about equal size, so that all connections are in use."""
         waves = ceil(count / (self.rows_per_request * self.client.connections))
         size = max(1, ceil(count / (waves * self.client.connections)))
         return [slice(start, start + size) for start in range(0, count, size)]

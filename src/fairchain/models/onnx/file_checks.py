@@ -79,16 +79,16 @@ class Limits:
     Parameters
     ----------
     file_bytes
-        Size of the file together with its external weights, and of the unpacked contents of an archive.
+        Largest size of the file with its external weights, and of the unpacked contents of an archive.
     nodes
-        Operators in the graph, its functions included.
+        Largest number of operators in the graph, including operators in functions.
     memory_bytes
-        Memory that onnxruntime may allocate in this process. All networks share one pool with the limit of the first
-        network.
+        Largest memory that onnxruntime may allocate in this process. All networks share one pool with the limit of the
+        first network.
     seconds
-        Time that one call of the network may take. After this time the call ends with the operator that is running.
+        Time limit of one call of the network. A call that takes longer ends after the operator that is running.
     batch
-        Rows that a network with a fixed batch dimension may take in one call.
+        Largest number of rows that a network with a fixed batch dimension may take in one call.
     """
 
     file_bytes: int = 500_000_000

@@ -72,7 +72,7 @@ class OnnxModel:
     path
         The ONNX file, or a network that was already read and checked.
     spec
-        States the inputs, and the meaning of the output if the file does not state it.
+        The spec. It states the inputs, and the meaning of the output if the file does not state it.
     limits
         Limits for an untrusted file.
 
@@ -83,7 +83,7 @@ class OnnxModel:
     inputs
         The encoding of feature values as the network's inputs.
     decision
-        The rule that turns its output into class numbers.
+        The rule that turns the output into class numbers.
     """
 
     certifiable = True
@@ -130,7 +130,7 @@ class OnnxModel:
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str, spec: Spec, limits: Limits | None = None, *, note: str = "") -> Self:
-        """Return a network from its bytes; `name` is used in messages.
+        """Return the network in these bytes; messages refer to it by `name`.
 
         External weights are refused, because bytes have no folder.
         """
@@ -210,7 +210,7 @@ class OnnxModel:
         return np.array_equal(whole, np.concatenate(alone), equal_nan=True)
 
     def to_network(self) -> OnnxModel:
-        """Return this network."""
+        """Return this object, because it is already a network."""
         return self
 
     @property
@@ -237,7 +237,7 @@ class OnnxModel:
         return self.decision.drawn
 
     def ends(self, values: NDArray[Any]) -> Ends:
-        """Return for each row the upper end of the random numbers that give each label."""
+        """Return for each row and label the upper end of the interval of random numbers that lead to the label."""
         if not len(values):
             return np.empty((0, self.decision.classes), np.int64)
         return self._by_parts(values, lambda part: self._read(self.decision.ends, part))
@@ -261,7 +261,7 @@ class OnnxModel:
         return rejoined(parts, [evaluate(values[part]) for part in parts])
 
     def predict_fed(self, values: NDArray[Any], inputs: Mapping[str, NDArray[Any]]) -> Labels:
-        """Return the class number of each row, from the network's encoded inputs for these rows."""
+        """Return the class number of each row, from the encoded inputs of the network."""
         if len(values) == 1:
             return self.predict(values)
         answer = self._runtime.run(inputs, [self.decision.output])[0]
@@ -283,7 +283,7 @@ class OnnxModel:
             raise UnansweredError(message, shown) from None
 
     def scores(self, values: NDArray[Any]) -> Answer:
-        """Return the output that decides, (rows, ...), before the decision."""
+        """Return the output from which the decision is made, (rows, ...)."""
         return self._by_parts(values, lambda part: self._answer(part)[: len(part)])
 
     def _answer(self, values: NDArray[Any]) -> Answer:
@@ -303,7 +303,7 @@ class OnnxModel:
         return answer
 
     def run(self, values: NDArray[Any], tensors: Sequence[str]) -> list[NDArray[Any]]:
-        """Return these outputs of the network for one part of a batch, unchanged."""
+        """Return these outputs of the network, unchanged, for one part of a batch."""
         return self._runtime.run(self.inputs(values), tensors)
 
     def with_outputs(self, tensors: Sequence[str]) -> OnnxModel:
@@ -316,12 +316,12 @@ class OnnxModel:
         return self.with_graph(network)
 
     def with_graph(self, network: ModelProto) -> OnnxModel:
-        """Return a network with a changed graph: it has the same inputs, and the same output decides."""
+        """Return a network with a changed graph, but with the same inputs and the same output for decisions."""
         spec = replace(self._spec, model=replace(self._spec.model, output=self.decision.output))
         return OnnxModel.from_bytes(network.SerializeToString(), self.name, spec, self.limits)
 
     def predict_and_show(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[Hidden]]:
-        """Return the class number of each row, and the units of these inner tensors, (rows, units) each."""
+        """Return the class number of each row, and each of these inner tensors as (rows, units)."""
         if (alike := distinct_rows(values)) is not None:
             found, inner = self.predict_and_show(values[alike[0]], tensors)
             return found[alike[1]], [each[alike[1]] for each in inner]
@@ -334,7 +334,7 @@ class OnnxModel:
         return rejoined(parts, labels), [rejoined(parts, each) for each in units]
 
     def predict_with(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[NDArray[Any]]]:
-        """Return the class number of each row, and these inner tensors, unchanged; for one part of a batch."""
+        """Return the class number of each row, and these inner tensors unchanged, for one part of a batch."""
         if self.inputs.batch is not None:
             raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to read its layers")
         answer, *shown = self.run(values, [self.decision.output, *tensors])
@@ -342,7 +342,7 @@ class OnnxModel:
         return self._read(self.decision, values, answer), shown
 
     def by_row(self, tensor: str, hidden: NDArray[Any], rows: int) -> Hidden:
-        """Return an inner tensor as (rows, units), or raise a ModelError if it is not numeric with the batch first."""
+        """Return an inner tensor as (rows, units); raise a ModelError if it is not numeric with the rows first."""
         if hidden.ndim < 1 or len(hidden) != rows or not np.issubdtype(hidden.dtype, np.floating):
             raise ModelError(
                 NOT_A_LAYER_OF_NUMBERS.format(
