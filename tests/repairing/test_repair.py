@@ -19,7 +19,7 @@ from fairchain.repairing.change_plan import BAD_ACCURACY_LOSS, LOW_RANK_KEEPS_NO
 from fairchain.repairing.files import REPAIR_NOT_ACCEPTED
 from fairchain.repairing.judge import attempt_spec
 from fairchain.repairing.parameters import CHANGEABLE, Scales
-from fairchain.repairing.repair_data import TOO_FEW_LABELLED, LabelledRows
+from fairchain.repairing.repair_data import LABEL_NOT_NAMED, TOO_FEW_LABELLED, LabelledRows
 from fairchain.repairing.repairer import HELD_OUT_IS_DATA, HELD_OUT_WITHOUT_LABELLED, RECORDED_DECISIONS
 from fairchain.repairing.search import OPTIMIZERS, CandidateTrial, Score, Searcher
 from fairchain.repairing.thresholds import NO_SCORES
@@ -242,7 +242,7 @@ def test_bad_wishes_are_refused_before_the_work(tmp_path: Path) -> None:
         repair(None, msgspec.structs.replace(spec, model=msgspec.structs.replace(spec.model, path=None)))
     with pytest.raises(DataError, match=says(TOO_FEW_LABELLED)):
         repair(None, spec, labelled=labelled(30), **QUICK)
-    with pytest.raises(DataError, match=says(unknown("column", "label", ["x", "y", "sex"]))):
+    with pytest.raises(DataError, match=says(LABEL_NOT_NAMED, names='"x", "y", "sex"')):
         repair(None, spec, labelled={key: cells for key, cells in labelled().items() if key != "label"}, **QUICK)
     with pytest.raises(ModelError, match=says(NO_SCORES)):
         repair(lambda x: (x[:, 0] + 3 * x[:, 2] > 5).astype(int), spec, **QUICK)
