@@ -115,8 +115,8 @@ def wrong_at_threshold(error_split: Counts) -> str:
     """Return the share of wrong answers with half of delta for each answer, and with the whole of it."""
     half, whole = ((values[0] or 0) / 1500 for values in error_split.values())
     return (
-        f"With the level `1/delta` for each verdict, {whole:.1%} of the answers are wrong. With the level `2/delta` "
-        f"for each verdict, {half:.1%} of the answers are wrong."
+        f"With the level `1/delta` for each verdict, {whole:.1%} of the runs end with FAIR or UNFAIR. With the "
+        f"level `2/delta` for each verdict, {half:.1%} of the runs end with FAIR or UNFAIR."
     )
 
 

@@ -37,7 +37,8 @@ VERDICT = {
     "kind": "the kind of the property: `difference`, `ratio` or `individual`",
     "inputs": "the kind of the inputs: `individuals` or `texts`",
     "gap": "`estimate`, `low` and `high` of the largest difference, of the smallest ratio, or of the share of inputs "
-    "whose decision changes; `more`, `less` and `outcome` name the pair of groups with the largest observed gap",
+    "whose decision changes; `more`, `less` and `outcome` name the pair of groups with the largest observed difference "
+    "or the smallest observed ratio",
     "threshold": "the threshold of the property",
     "delta": "the largest probability of a wrong verdict; 0 if the verdict does not depend on random draws",
     "epsilon": "in estimate mode, the largest half width of an interval; otherwise null",
@@ -55,8 +56,8 @@ VERDICT = {
     "evaluations": "the number of evaluations of the model",
     "seconds": "the wall-clock time",
     "stopped": "the reason why the run ended ([list](#reasons-to-stop))",
-    "forecast": "if the verdict is UNDECIDED, the estimated number of further rounds until a verdict, or for a table "
-    "the factor by which the number of rows would have to grow; otherwise null",
+    "forecast": "if the verdict is UNDECIDED: for drawn inputs, the estimated number of further rounds until a "
+    "verdict; for a table, the factor by which the table would have to grow; otherwise null",
     "seed": "the seed of the random numbers; null if no inputs were drawn",
     "seed_origin": "`derived` from network, spec and data, or `chosen`; null if no inputs were drawn",
     "rule": "the rule that led to the verdict ([list](#rules))",
@@ -98,7 +99,7 @@ RULES = {
     "any time": "an interval for a sample of rows, if the user stopped the run",
     "random part": "an interval for the rows of a population, if the budget allowed only a random part of the rows",
     "worst case": "bounds for the rows of a population, if the user stopped the run; the bounds cover all possible "
-    "decisions about the other rows",
+    "decisions about the rows that were not evaluated",
 }
 
 CERTIFICATE = {
@@ -120,8 +121,8 @@ DRAWN = {
     "seed": "the seed",
     "coupled": "whether all groups of a round share random numbers",
     "outcomes": "the indices of the counted outcomes",
-    "look": "if all counted rounds have one label, the further `rounds` that were drawn in search of another label, "
-    "and all their `labels`; otherwise null",
+    "look": "the search for a second label, if all counted rounds have one label: `rounds`, the number of further "
+    "rounds drawn, and `labels`, the indices of the labels found in them; otherwise null",
     "batches": "the counts of every batch",
 }
 
@@ -137,7 +138,8 @@ ROWS = {
 
 ENUMERATION = {
     "points": "the number of all points; a point is one combination of values",
-    "order": "the features whose values number the points; the first feature changes slowest",
+    "order": "the features that define a point, in the order in which points are numbered; the first feature changes "
+    "slowest",
     "sizes": "the number of values of each of these features",
     "summed": "the features that the network ignores",
     "outcomes": "the indices of the counted outcomes",
@@ -149,27 +151,29 @@ BATCH = {
     "chunk_rounds": "the number of rounds in a chunk",
     "rounds": "the number of rounds in the batch",
     "groups": "the indices of the evaluated groups",
-    "leader": 'the two groups and the outcome on which the batch bets against "every gap is at most the threshold", or '
-    "null",
-    "phase": "in estimate mode, the number of the current attempt",
+    "leader": 'the pair of groups and the outcome whose counts in this batch are used for the bet against "every gap '
+    'is at most the threshold", or null',
+    "phase": "in estimate mode: 0 for the pilot rounds, then the index of the attempt to reach epsilon, which starts "
+    "with new counts. Otherwise: 0 until the verdict, and 1 for later rounds, which only make intervals narrower",
     "labels": "the indices of all labels in the batch, whether or not a label is counted",
-    "together": "for each chunk, each outcome and each pair of groups, the number of rounds in which both groups get "
-    "the outcome; the pairs are the upper triangle of a table, row by row, with the successes of each group on the "
-    "diagonal",
+    "together": "for each chunk and outcome, the upper triangle of a symmetric matrix, row by row. Entry (i, j) is the "
+    "number of rounds in which groups i and j both get the outcome, and entry (i, i) is the number of successes of "
+    "group i",
     "planned": "the planned number of rounds, if the batch was shortened; otherwise absent",
 }
 
 SEGMENT = {
     "points": "the number of points in the segment; segments follow each other without gaps",
     "evaluations": "the number of evaluated inputs with a positive weight",
-    "inputs": "the number of these inputs in each counted part of the population",
+    "inputs": "the number of these inputs in each subgroup",
     "labels": "the indices of all labels of these inputs",
-    "weights": "for each part, the weight of its inputs, and the weight of its inputs with each outcome, as texts of "
-    "whole numbers; if weights are not rational, lower bounds and then upper bounds",
+    "weights": "for each subgroup: the total weight of its inputs, then the weight of its inputs with each outcome, as "
+    "whole numbers in strings. If weights are not rational, all lower bounds come first, then all upper bounds",
     "chain": "SHA-256 of the other fields and of the `chain` of the previous segment; the chain starts with a hash of "
     "the network, the data and the question",
-    "only": "for points that are shown as every group: the weight of the inputs of one part that get an outcome, while "
-    "the same point as another part does not; otherwise absent",
+    "only": "for each outcome and each ordered pair of compared subgroups, the weight of the points that get the "
+    "outcome as the first subgroup but not as the second; absent if points are not shown as every group, or if there "
+    "are too many pairs",
 }
 
 COMPARISON = {
@@ -208,13 +212,14 @@ AUDIT = {
 EXIT_CODES = {
     0: "The verdict is FAIR. For `recheck`, the certificate is CONFIRMED. For other commands, the command succeeded.",
     1: "The verdict is UNFAIR; for `audit`, this is the verdict on the original model. For `recheck`, the certificate "
-    "is REJECTED. For `repair`, no candidate was accepted. For `query`, the formula is false.",
-    2: "The usage or an input is wrong, your code raised an exception, a network crashed the runtime, or the memory is "
-    "insufficient. A message states the problem and the remedy. Or a result could not be written; the result is then "
-    "still printed, on standard error if standard output fails.",
+    "is REJECTED. For `repair`, no candidate was accepted. For `query`, the formula is false. For `subgroups`, a "
+    "subgroup is beyond the threshold.",
+    2: "The usage or an input is wrong, your code raised an exception, a network crashed the runtime, the memory is "
+    "insufficient, or a result could not be written. A message states the problem and the remedy. A result that could "
+    "not be written is still printed, on standard error if standard output fails.",
     3: "The verdict is UNDECIDED, or CONSTANT for a constant model that is not allowed. For `recheck`, the certificate "
-    "is CONSISTENT: an assumption remains, for example because the seed was chosen or only a sample was repeated. For "
-    "`query`, the bounds allow both answers.",
+    "is CONSISTENT: an assumption remains, for example because the issuer chose the seed or only a sample was "
+    "repeated. For `query`, the bounds allow both answers.",
     101: "fairchain has a bug. Set `FAIRCHAIN_TRACEBACK=1` to print the traceback.",
     130: "The user interrupted the command before there was a result. `audit` keeps finished stages.",
     141: "The reader of the output closed the pipe.",

@@ -76,7 +76,7 @@ class CertificateError(InputError):
 
 
 class CheckpointError(InputError):
-    """A checkpoint belongs to another question or another writer, or is in use."""
+    """A checkpoint or journal belongs to another question, model or user, or another process is using it."""
 
 
 class ChainError(InputError):
@@ -88,7 +88,7 @@ class QueryError(InputError):
 
 
 class AuditError(InputError):
-    """The folder of an audit cannot be written, or contains something else."""
+    """The folder of an audit cannot be used, or contains files that do not belong to this audit."""
 
 
 class ExecutorError(InputError):

@@ -34,7 +34,7 @@ def assert_fair(
     undecided
         Whether UNDECIDED raises the error ("fail") or not ("pass").
     allow_constant
-        Whether a model passes that gives the same decision to every tested input; by default as the spec states.
+        Whether a constant model passes; by default as the spec states.
     options
         Other arguments of `verify`.
 

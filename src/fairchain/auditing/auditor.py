@@ -110,7 +110,8 @@ class Step:
 class Audit:
     """The result of an audit: FAIR, UNFAIR, UNDECIDED or CONSTANT for the original network, and its files.
 
-    `recheck` lists the commands that check the certificates, to be run in the working directory.
+    `recheck` lists the commands that check the certificates, to be run in the working directory. `findings` contains
+    all results that the report shows.
     """
 
     decision: str
@@ -121,7 +122,7 @@ class Audit:
 
     @property
     def report(self) -> Path:
-        """The page to read."""
+        """The path of the HTML report."""
         return self.folder / "report.html"
 
     def __str__(self) -> str:
@@ -218,16 +219,17 @@ def audit(
     restart: bool = False,
     progress: Callable[[Step], None] | None = None,
 ) -> Audit:
-    """Verify, explain, repair and report, in a folder that keeps finished stages.
+    """Verify a model, explain and repair it if it is unfair, and write a report to a folder.
 
     Parameters
     ----------
     spec
-        A `Spec`, or the path of a spec file. If there are several questions, all get a verdict, with one error
-        probability, and the one that is furthest from being met is explained and repaired.
+        A `Spec`, or the path of a spec file. If there are several questions, each gets a verdict, and delta covers all
+        verdicts together. Only the worst question is explained and repaired: an UNFAIR question is worse than an
+        UNDECIDED one, and for equal verdicts the distance beyond the threshold counts.
     folder
-        The folder to write. An audit of the same question that was stopped there continues; the stages of a Python
-        function are run again, since the function may have changed.
+        The folder to write. If the folder contains an interrupted audit of the same question, this audit is continued.
+        The stages of a Python function are run again, because the function may have changed.
     model, data
         A model and rows instead of the spec's, as for `verify`: files, objects, `python:` names, frames.
     labelled, label
@@ -250,7 +252,7 @@ def audit(
     Raises
     ------
     AuditError
-        If the folder cannot be used, or contains something else.
+        If the folder cannot be used, or contains files that do not belong to this audit.
     """
     # A reader of the report needs narrow intervals, not only the verdict.
     changes = {"guarantee__seed": seed, "guarantee__allow_constant": allow_constant}

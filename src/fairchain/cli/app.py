@@ -80,9 +80,9 @@ def completion(shell: str, output: Path | None) -> None:
     """Print a script that lets SHELL complete commands, options and file names.
 
     \b
-    bash  fairchain completion bash >> ~/.bashrc
-    zsh   fairchain completion zsh >> ~/.zshrc
-    fish  fairchain completion fish -o ~/.config/fish/completions/fairchain.fish
+    fairchain completion bash >> ~/.bashrc
+    fairchain completion zsh >> ~/.zshrc
+    fairchain completion fish -o ~/.config/fish/completions/fairchain.fish
     """  # noqa: D301  # \b keeps click from joining the lines
     from click.shell_completion import get_completion_class
 

@@ -35,8 +35,8 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
-    help="Time limit: if all evaluations are forecast to take longer, only a sample is repeated; --fresh ends at this "
-    "limit.  [default: 60]",
+    help="Time limit in seconds; by default 60. If the forecast time to repeat all evaluations is longer, only a "
+    "random sample is repeated. --fresh stops at this limit.",
 )
 @click.option(
     "--seed",
@@ -53,7 +53,7 @@ def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bo
       0  CONFIRMED
       1  REJECTED
       2  bad input
-      3  CONSISTENT: no check failed, but something remains unproven, for example because the seed was chosen
+      3  CONSISTENT: no check failed, but something remains unproven, for example because the issuer chose the seed
     """  # noqa: D301
     from fairchain.rechecking import recheck as run_recheck
 

@@ -35,8 +35,8 @@ from fairchain.cli.verify import result_files, show_result
 @shared.choice(
     "--as",
     ["population", "sample", "observed", "swapped"],
-    "Meaning of the rows.  [default: sample; population if groups are ranges derived from the rows; observed for "
-    "texts]",
+    "Meaning of the rows.  [default: sample; for texts: observed; if fairchain divides a numeric protected column into "
+    "ranges: population]",
     to="reading",
 )
 @shared.kind

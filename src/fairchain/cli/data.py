@@ -48,7 +48,11 @@ def data_list(as_json: bool) -> None:
     help="Your own copy of a file of the data set, instead of a download; repeatable.",
 )
 @shared.output("Table to write (.csv), with a header.")
-@click.option("--encoded", is_flag=True, help="Write the whole numbers that the example network takes.")
+@click.option(
+    "--encoded",
+    is_flag=True,
+    help="Write each value as the whole number that the example network takes, instead of the original value.",
+)
 @shared.force
 @shared.as_json
 def data_get(

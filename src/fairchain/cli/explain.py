@@ -35,9 +35,10 @@ BAR, SHOWN_WITNESSES = 25, 3
 )
 @shared.units(
     "Units to rank: a feature (capital-gain), a neuron (layer3[2]), each neuron of a layer (layer3), features, or "
-    "neurons. The states for the sensitivity may follow a colon (layer3:kmeans=3). Repeatable."
+    "neurons. To choose how values are divided into states for the sensitivity, append the method after a colon, for "
+    "example layer3:kmeans=3. Repeatable."
 )
-@shared.count("--rounds", "Number of rounds.  [default: 20000]")
+@shared.count("--rounds", "Number of rounds; by default 20000.")
 @shared.count("--top", "Number of rows of each table.", default=10)
 @shared.choice(
     "--method",

@@ -63,7 +63,9 @@ SECONDS_BETWEEN_WRITES = 5.0
 )
 @click.option("--alarm-file", type=PATH, help="File to which the report is written when a property becomes UNFAIR.")
 @click.option(
-    "--webhook", help="Address to which the same report is sent as JSON, by POST; the report contains no rows."
+    "--webhook",
+    help="Address to which the report is sent as JSON, by POST, when a property becomes UNFAIR; the report contains no "
+    "rows.",
 )
 @click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
 @shared.allow_constant

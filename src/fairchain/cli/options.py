@@ -87,8 +87,8 @@ service = together(
         "Append each answer of a service or of Python code to FILE, and reuse the answers in FILE.",
         metavar="FILE",
     ),
-    count("--connections", "Number of simultaneous requests to a service.  [default: 8]"),
-    count("--rows-per-request", "Largest number of inputs in a request to a service.  [default: 32]"),
+    count("--connections", "Number of simultaneous requests to a service; by default 8."),
+    count("--rows-per-request", "Largest number of inputs in a request to a service; by default 32."),
     option(
         "--requests-per-second",
         click.FloatRange(min=0, min_open=True),
@@ -97,7 +97,7 @@ service = together(
     option(
         "--timeout",
         click.FloatRange(min=0, min_open=True),
-        "Time limit of a request to a service, in seconds.  [default: 30]",
+        "Time limit of a request to a service, in seconds; by default 30.",
     ),
     click.option(
         "--header-from",
@@ -192,8 +192,8 @@ shift = click.option(
     "--shift",
     type=float,
     metavar="FACTOR",
-    help="Ask for one verdict over all populations in which each input is at most FACTOR times as frequent, and at "
-    "most FACTOR times as rare, as assumed.",
+    help="Ask for one verdict over all populations in which the frequency of each input is between 1/FACTOR and FACTOR "
+    "times the assumed frequency.",
 )
 shift_of = choice(
     "--shift-of",
@@ -202,7 +202,8 @@ shift_of = choice(
 )
 max_evaluations = count(
     "--max-evaluations",
-    "Largest number of evaluations of the model. If rows of a table remain, the bounds are wider, and still hold.",
+    "Largest number of evaluations of the model. If this limit leaves rows of a table unevaluated, the bounds are "
+    "wider, but still valid.",
 )
 deterministic = click.option(
     "--deterministic/--not-deterministic",

@@ -29,7 +29,10 @@ PLAN_BAR_WIDTH = 40
 @shared.threshold
 @shared.delta
 @click.option(
-    "--gap", type=float, help="Assumed largest difference, smallest ratio, or share of decisions that change."
+    "--gap",
+    type=float,
+    help="Assumed true value of the largest difference between groups, of the smallest ratio, or for individual of the "
+    "share of decisions that change.",
 )
 @click.option("--rate", type=float, default=0.5, show_default=True, help="Assumed highest rate of the outcome.")
 @click.option("--rates", help="Assumed rate of each group, instead of --gap and --rate, for example 0.3,0.25,0.2.")

@@ -29,7 +29,8 @@ learning = shared.together(
     shared.model,
     shared.units(
         "Unit whose states the chain contains: a feature (capital-gain), a neuron (layer3[2]), or a whole layer "
-        "(layer3). The states may follow a colon (capital-gain:bins=5, layer3:kmeans=3). Repeatable."
+        "(layer3). To choose how its values are divided into states, append the method after a colon, for example "
+        "capital-gain:bins=5 or layer3:kmeans=3. Repeatable."
     ),
     shared.choice(
         "--view",
@@ -45,14 +46,17 @@ learning = shared.together(
     ),
     shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
     shared.protected,
-    shared.count("--rounds", "Number of rounds; with --epsilon, the largest number of rounds.  [default: 20000]"),
+    shared.count("--rounds", "Number of rounds; with --epsilon, the largest number of rounds. By default 20000."),
     click.option(
         "--epsilon",
         type=float,
         help="Learn until the half width of every interval of a transition probability is at most this.",
     ),
     shared.choice(
-        "--rule", STOPPING_RULES, "Stopping rule for --epsilon; the rule paper is not sound.", default="sound"
+        "--rule",
+        STOPPING_RULES,
+        "Stopping rule for --epsilon: sound, or paper (the rule of the original paper, which is not sound).",
+        default="sound",
     ),
     shared.delta,
     shared.seed,
@@ -113,7 +117,7 @@ def query(
 def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
     """Write the chain of SOURCE, which is a spec or a chain file, in a format of PRISM, Storm, Graphviz or JSON.
 
-    A chain of a spec is learned first.
+    If SOURCE is a spec, the command first learns the chain.
     """
     from fairchain.chain.formats import chain_format, chain_text, check_intervals, format_files, write_chain
     from fairchain.errors import ChainError

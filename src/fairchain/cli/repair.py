@@ -36,8 +36,8 @@ FRONT_ROWS = 8
 @click.option(
     "--held-out",
     type=PATH,
-    help="Labelled rows that the search does not use, for the final accuracy; by default half of --labelled. If the "
-    "spec is about a sample, the final verification uses these rows too; by default half of the sample.",
+    help="Labelled rows on which the final accuracy is measured, instead of half of --labelled. If the spec is about a "
+    "sample, the final verification also uses these rows, instead of half of the sample.",
 )
 @shared.label
 @shared.choice(
@@ -75,9 +75,10 @@ FRONT_ROWS = 8
 def repair(spec: Path, output: Path, model: str | None, as_json: bool, quiet: bool, **options: Any) -> int:
     """Change some weights or thresholds of the model of SPEC to make the model fair, and verify the new model.
 
-    If the repair succeeds, the command writes the network to OUTPUT, its certificate (.json) and a list of the changes
-    (.txt). Otherwise, nothing is written. If the model is a folder of a transformer and OUTPUT has no suffix, a new
-    folder is written. For a model that is evaluated in Python, OUTPUT contains the thresholds (.json).
+    If the repair succeeds, the command writes three files: the network (OUTPUT), its certificate (.json) and a list of
+    the changes (.txt). Otherwise, nothing is written. If the model is a folder of a transformer and OUTPUT has no
+    suffix, a new folder is written. For a model that is evaluated in Python, the command writes the thresholds (OUTPUT,
+    .json) and the list of the changes.
 
     \b
     Exit codes:

@@ -27,7 +27,7 @@ from fairchain.number_format import bounded
     help="Feature whose intersections are searched; repeatable.  [default: the protected features of the spec]",
 )
 @shared.count(
-    "--depth", "Largest number of features in an intersection.  [default: 2, or 1 if one feature is protected]"
+    "--depth", "Largest number of features in an intersection; by default 2, or 1 if one feature is protected."
 )
 @shared.option(
     "--min-size",

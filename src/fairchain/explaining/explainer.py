@@ -80,8 +80,8 @@ def explain(
         Real rows in which counterfactual pairs (witnesses) are searched, if the inputs are drawn; a table as for
         `data`.
     delta
-        The largest probability that any interval of an effect is wrong. The intervals of sensitivities have the same
-        error probability, separately. By default, the delta of the spec.
+        The largest probability that any interval of an effect is wrong. The intervals of all sensitivities together
+        have a second error probability of the same size. By default, the delta of the spec.
     progress
         Called with two numbers: the rounds done, and all requested rounds.
 

@@ -114,8 +114,8 @@ class Explanation(Record, frozen=True, kw_only=True):
     `pair` contains the two groups and the outcome, which were selected on a pilot sample. `gap` is the gap between
     these groups. For individual discrimination, `gap` is the share of inputs whose decision differs between the two
     groups; `inputs` states whether the inputs are individuals or texts. `largest` is the largest gap over all pairs and
-    outcomes. There are four families of intervals: effects, sensitivities, words, and the two gaps. All intervals of a
-    family hold simultaneously with probability at least 1 - delta.
+    outcomes. The intervals form four sets: of the effects, of the sensitivities, of the effects of words (for texts),
+    and of `gap` and `largest`. All intervals of one set hold simultaneously with probability at least 1 - delta.
     """
 
     pair: Pair
@@ -150,7 +150,9 @@ class Explanation(Record, frozen=True, kw_only=True):
 
     @property
     def fair(self) -> bool:
-        """Whether the property is a difference, and these rounds show that no gap is above the threshold."""
+        """True if the property is a difference and the rounds of this explanation show that every gap is at most the
+        threshold.
+        """
         return self.kind == "difference" and self.largest.high <= self.threshold
 
     @property

@@ -1,4 +1,4 @@
-"""Models of any kind, loaded as untrusted input, that map feature values to class numbers."""
+"""Models of any kind, loaded as untrusted input, that map feature values to class indices."""
 
 from fairchain.models.base import Model, describe_input
 from fairchain.models.load import load_model, to_onnx

@@ -1,6 +1,6 @@
 """Common parts of all models: their protocol, and the checks before a model is used.
 
-A model maps feature values to class numbers. A network that onnxruntime runs is an `OnnxModel`; Python code is a
+A model maps feature values to class indices. A network that onnxruntime runs is an `OnnxModel`; Python code is a
 `FunctionModel`.
 """
 
@@ -85,7 +85,7 @@ class Model(Protocol):
 
     @property
     def decision(self) -> DecisionRule:
-        """The rule that turns its answers into class numbers."""
+        """The rule that turns its answers into class indices."""
 
     def to_network(self) -> OnnxModel:
         """Return the model as an ONNX network with the same labels, or raise a ModelError with the reason."""
@@ -104,14 +104,14 @@ class Model(Protocol):
         """Return for each row the ends of the words of each label (see `DecisionRule.ends`)."""
 
     def predict(self, values: NDArray[Any], /) -> Labels:
-        """Return the class number of each row of feature values in the user's units, categories as their index.
+        """Return the class index of each row of feature values in the user's units, categories as their index.
 
         A row of a text is its word ids, or the text itself.
         """
 
 
 def decide(model: Model, values: NDArray[Any], words: NDArray[np.uint32] | None) -> Labels:
-    """Return the class number of each row; if decisions are drawn, the one to which the row's word belongs."""
+    """Return the class index of each row; if decisions are drawn, the one to which the row's word belongs."""
     if not model.drawn:
         return model.predict(values)
     assert words is not None

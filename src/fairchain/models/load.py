@@ -95,15 +95,16 @@ def load_model(
     limits
         Limits for an untrusted file.
     allow_python
-        Whether `python:` names may be imported, which runs code, and whether services may be called. It is never True
-        for a name in a spec file.
+        Whether `python:` names may be imported, which runs code, and whether services may be called. A `python:` name
+        in a spec file is never imported.
     weights
         A torch state dict for the module `source`. `source` may also be the `python:` name of a module, or of a
         function that returns a module when called without arguments.
     rows
         The rows of the table that the model will evaluate, if there is a table. Python code is then tested on some of
         these rows, is called once for each distinct row, and receives the cells of the original frame. A model of
-        another package is called without conversion; the method `to_network` converts the model.
+        another package, for example scikit-learn, Keras or torch, is then not converted to ONNX; the method
+        `to_network` of the loaded model converts it.
     network
         Convert the model to ONNX if that is possible, even if `rows` are given.
 

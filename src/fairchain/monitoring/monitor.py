@@ -91,7 +91,7 @@ class Monitor:
             self._count(np.array([place]), np.array([decision]))
 
     def update_many(self, groups: Sequence[Any], decisions: Sequence[Any]) -> int | None:
-        """Count many rows at once; the result is the same as for single calls of `update`.
+        """Count many rows like `update`; return the index of the first row after which `decision` has changed, or None.
 
         Returns
         -------

@@ -166,13 +166,13 @@ def plan(
     ----------
     spec
         The question: a spec, or the path of a spec file, which may contain several [[property]] tables. Without a spec,
-        the question is about the difference (or the `kind` in `overrides`) between `groups` groups. The inputs are
-        drawn, or are rows of a table if `rows` is given.
+        `groups` is the number of groups, and the kind of the property is `difference`, or the `kind` in `overrides`.
+        The inputs are drawn, or are rows of a table if `rows` is given.
     model, data
         As for `verify`. The model is evaluated only for a pilot.
     gap
-        The assumed largest difference, smallest ratio, or share of decisions that change. By default, the value halfway
-        between equal rates and the threshold.
+        The assumed true value of the largest difference between groups, of the smallest ratio, or for `individual` of
+        the share of decisions that change. By default, the value halfway between equal rates and the threshold.
     rate, rates
         The assumed highest rate of the outcome (`rate`), or the rate of each group (`rates`) instead of `gap` and
         `rate`.

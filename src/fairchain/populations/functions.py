@@ -64,9 +64,9 @@ class Coupled:
         and `group` is the name of a group, or None for the overall population. The function returns the inputs of the
         group, one row for each row of `u`, in the formats of `f(rng, count, group)`. Each returned row must depend only
         on its own row of `u`. This condition is checked for every row of the first 16 chunks, and for about an eighth
-        of the rows of later chunks. If one row in each of n later chunks violates the condition, all violations escape
-        detection with probability at most exp(-n/9). A function `f(u)` without `group` draws from the overall
-        population, and fairchain selects the members of each group.
+        of the rows of later chunks. If n later chunks each contain a row that violates the condition, the probability
+        that none of these rows is detected is at most exp(-n/9). A function `f(u)` without `group` draws from the
+        overall population, and fairchain selects the members of each group.
     uniforms
         Number of uniform numbers that one input needs, from 1 to 4096.
 

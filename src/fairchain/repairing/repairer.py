@@ -113,8 +113,9 @@ def repair(
         the repair tries to keep the agreement with the original model.
     held_out
         Labelled rows on which the price is measured; the search then uses all rows of `labelled`. If the spec reads its
-        rows as a sample (`as = "sample"`), the final verification also uses these rows, which must be other rows of the
-        same population. By default, the final verification uses a random half of the sample.
+        rows as a sample (`as = "sample"`), the final verification also uses these rows. They must be drawn from the
+        same population, and must not occur in the sample of the spec. By default, the final verification uses a random
+        half of the sample.
     label
         The column with the true labels; by default the column that the spec names, or `label`.
     optimizer

@@ -204,7 +204,7 @@ class ThresholdModel:
         raise ModelError(f"{self.name}: {len(values)} decisions follow from scores, and are not drawn")
 
     def predict(self, values: NDArray[Any]) -> Labels:
-        """Return the class number of each row of feature values."""
+        """Return the class index of each row of feature values."""
         if not len(values):
             return np.empty(0, np.uint16)
         prepared = self._decisions.prepare(values)

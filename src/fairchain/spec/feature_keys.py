@@ -63,7 +63,10 @@ class _Number(_Feature, frozen=True, kw_only=True):
     ] = None
     bins: Annotated[
         tuple[Number, ...] | None,
-        doc("Edges between bins. The network receives the number of edges that are at most the value."),
+        doc(
+            "Edges between bins. The network receives the index of the bin, which is the number of edges less than or "
+            "equal to the value."
+        ),
     ] = None
     one_hot: Annotated[bool, doc("One network input for each bin: 1 for the bin of the value, otherwise 0.")] = False
     scale: Annotated[Scale | None, doc("Scaling of the number for the network.")] = None
@@ -137,22 +140,26 @@ class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tru
     ] = None
     vocabulary: Annotated[
         Text | None,
-        doc(
-            "File with one word on each line, for a network that takes numbers of words. The first word has the number "
-            "0."
-        ),
+        doc("File with one word on each line, for a network that takes word indices. The first word has the index 0."),
     ] = None
     pad: Annotated[Literal["right", "left"], doc("The end at which a short text is padded.")] = "right"
-    unknown: Annotated[Text, doc("skip leaves out unknown words. Any other word replaces them.")] = "skip"
+    unknown: Annotated[
+        Text,
+        doc(
+            "skip: leave out unknown words. Any other value is the word that replaces unknown words, for example "
+            "`<unk>`."
+        ),
+    ] = "skip"
     padding: Annotated[
         Text | None,
-        doc(
-            "For a vocabulary: the word whose number pads short texts. By default, the word is recognised by its name."
-        ),
+        doc("For a vocabulary: the word whose index pads short texts. By default, the word is recognised by its name."),
     ] = None
     layout: Annotated[
         Literal["batch", "time"] | None,
-        doc("First axis of the network's input. By default, the axis is determined by trials."),
+        doc(
+            "First axis of the network's input. By default, fairchain tries both layouts and uses the first one that "
+            "the network accepts."
+        ),
     ] = None
     lengths: Annotated[
         Text | None,

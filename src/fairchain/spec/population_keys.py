@@ -31,7 +31,7 @@ class Marginals(_Rows, tag_field="kind", tag="marginals", frozen=True, kw_only=T
     path: Annotated[Text | None, doc("Table whose columns contain the frequencies.")] = None
     frequencies: Annotated[
         dict[str, dict[str, float] | tuple[Piece, ...]],
-        doc("For each feature, the share of each value. For a number, pieces [low, high, share]."),
+        doc("For each feature, the share of each value. For a numeric feature, a list of ranges [low, high, share]."),
     ] = msgspec.field(default_factory=dict)
 
 
@@ -56,8 +56,8 @@ class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, froz
     keep_missing: Annotated[
         bool,
         doc(
-            "Pass missing values to the model, which must accept them. This key does not keep rows without a true "
-            "label, without a protected value, or without a value that given needs."
+            "Pass missing values to the model, which must accept them. This key does not apply to missing labels, to "
+            "protected features, or to features in the condition `given`."
         ),
     ] = False
 

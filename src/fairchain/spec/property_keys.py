@@ -21,11 +21,11 @@ class _Property(Strict, frozen=True, kw_only=True):
     protected: Annotated[
         tuple[Text, ...],
         doc(
-            "Features whose groups are compared. If there are several features, their combinations are compared.",
+            "Features that define the groups. If there are several features, the groups are their combinations.",
             min_length=1,
         ),
     ]
-    outcome: Annotated[Text | None, doc("The label whose rates are compared; by default every label.")] = None
+    outcome: Annotated[Text | None, doc("The label that the property is about; by default every label.")] = None
     given: Annotated[
         Text | None,
         doc("Compare only individuals that meet this condition: given = \"hours >= 40 and education == 'Masters'\"."),
@@ -69,9 +69,8 @@ class _Rates(_Property, frozen=True, kw_only=True):
     shift: Annotated[
         Annotated[float, Meta(gt=1, le=1000)] | None,
         doc(
-            "Ask for one verdict over all populations in which each input is at most this many times as frequent, and "
-            "at most this many times as rare, as assumed. Without this key, the verdict is about the assumed "
-            "population alone."
+            "Ask for one verdict over all populations in which the frequency of each input is between 1/shift and "
+            "shift times the assumed frequency. Without this key, the verdict is about the assumed population alone."
         ),
     ] = None
     shift_of: Annotated[
@@ -135,7 +134,7 @@ class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
 class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_only=True):
     """The share of individuals whose decision changes with the protected features alone is at most the threshold."""
 
-    threshold: Annotated[Threshold, doc("Largest share of individuals that counts as fair.")]
+    threshold: Annotated[Threshold, doc("Largest fair share of individuals whose decision changes.")]
     shift = None  # a separate key of other properties
 
     def __str__(self) -> str:

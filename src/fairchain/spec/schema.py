@@ -30,9 +30,10 @@ class ModelSpec(Strict, frozen=True, kw_only=True):
         DecisionKind | None,
         doc(
             "Meaning of the output. argmax: one column for each label; the largest value decides. logit, probability, "
-            "score: one column for the second label, or the second of two columns; the decision threshold decides. "
-            "label: the output is the label. random: the label is drawn with the probabilities in the output, which "
-            "has one column for the second label or one column for each label."
+            "score: one column, whose value belongs to the second label and is compared with `decision_threshold`. A "
+            "probability may have two columns; the first column is then ignored. label: the output is the label. "
+            "random: the label is drawn with the probabilities in the output, which has one column for the second "
+            "label or one column for each label."
         ),
     ] = None
     deterministic: Annotated[
@@ -52,8 +53,8 @@ class ModelSpec(Strict, frozen=True, kw_only=True):
     codes: Annotated[
         tuple[int | str, ...] | None,
         doc(
-            "Names of the labels in a table, and in the output of a network that returns labels, in the order of "
-            "labels."
+            "Value of each label in a table, or in the output of a network that returns labels. The order is that of "
+            "`labels`."
         ),
     ] = None
 
@@ -92,9 +93,9 @@ class Guarantee(Strict, frozen=True, kw_only=True):
     refine: Annotated[
         Annotated[float, Meta(ge=1e-4, lt=0.5)] | None,
         doc(
-            "After the verdict, continue until the half width of every interval is at most this number. The additional "
-            "evaluations are limited to about 0.2 s, computed from the size of the network. This key applies only to "
-            "sampled ONNX networks."
+            "After the verdict, continue until the half width of every interval is at most this number. The number of "
+            "additional evaluations is limited to about 0.2 s of computing time, estimated from the size of the "
+            "network. This key applies only to sampled ONNX networks."
         ),
     ] = None
     engine: Annotated[
@@ -147,7 +148,7 @@ class About(Strict, frozen=True, kw_only=True):
 class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
     """A whole question: the model, its inputs, the groups, the threshold and the error probability.
 
-    `described` contains every [[feature]]. `features` contains the features with values; each is one column of the
+    `described` contains every [[feature]]. `features` contains all features except texts; each is one column of the
     drawn inputs. `text` is the text that the network reads, or None.
     """
 
@@ -160,7 +161,7 @@ class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def features(self) -> tuple[Feature, ...]:
-        """The features that have values; for texts, the features that define which group a text mentions."""
+        """All features except texts; if the inputs are texts, these features define which group a text mentions."""
         return tuple(feature for feature in self.described if not isinstance(feature, TextFeature))
 
     @builtins.property

@@ -27,7 +27,7 @@ MOST_SEARCH_STEPS = 200
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with its bounds; printed as `0.055 [0.043, 0.069]`, an exact one without bounds.
+    """A number with its bounds, printed as `0.055 [0.043, 0.069]`. An exact number is printed without bounds.
 
     >>> print(Interval(0.055, 0.043, 0.069))
     0.055 [0.043, 0.069]

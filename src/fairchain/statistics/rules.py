@@ -39,7 +39,7 @@ OF_GAP, OF_RATES, OF_PAIRS = 1 / 4, 1 / 8, 1 / 8
 
 
 class Decision(Enum):
-    """The decision of a verdict. The value is advice on what to do."""
+    """Decision of a verdict. The `value` of each member is a sentence that explains the decision to the user."""
 
     FAIR = "Every gap is below the threshold."
     UNFAIR = "Some gap is above the threshold."

@@ -208,8 +208,8 @@ def verify_family(
     model
         As for `verify`.
     spec
-        The path of a spec file with one or more [[property]] tables, or with `depth`. Or several specs that differ only
-        in their property.
+        The path of a spec file with one or more [[property]] tables or with `depth`, or a sequence of specs that differ
+        only in their property.
     weights, data, population, seed, allow_constant, workers, executor, limits, progress, certify
         As for `verify`.
     overrides

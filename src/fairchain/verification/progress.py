@@ -18,7 +18,8 @@ NOT_PROGRESS = "progress: found {found!r}; give True for a line on standard erro
 
 
 class Progress(Struct, frozen=True):
-    """The progress of a run: the rounds, evaluations and seconds so far, the gap, and all evaluations (`total`).
+    """The progress of a run: the rounds, evaluations and seconds so far, the gap, and the evaluations of the whole run
+    (`total`).
 
     `gap` is None for the rows of a table. `total` is None for rounds, because the number of evaluations is not known
     beforehand.

@@ -165,8 +165,8 @@ class Verdict:
 
     - `gap` is the largest difference, the smallest ratio, or the share of inputs whose decision changes, as the
       property states.
-    - `widest` is the pair of groups with this gap, and `violators` are the pairs that are shown to be beyond the
-      threshold.
+    - `widest` is the pair of groups with this difference or ratio, and `violators` are the pairs that are shown to be
+      beyond the threshold.
     - `witnesses` are counterfactual pairs: inputs whose decision changes with the group.
     - `left_out` names the groups below the smallest size, with their number or share of rows.
     - `constant` is the decision of every input, if all inputs get the same decision. The groups then cannot differ.
@@ -176,7 +176,8 @@ class Verdict:
     - `unseen` is the number of rows that were not evaluated because the run was stopped or its budget was spent.
     - `pairs` is the number of compared pairs over all outcomes.
     - `engine` names the method, and `delta` is the largest probability that the verdict is wrong.
-    - `exact` is True if the whole population was counted. No number is then an estimate.
+    - `exact` is True if the whole population was counted. All numbers are then exact.
+    - `certifiable` is True if a certificate can be written.
     - `tipping` states how far the population may change before the verdict could change. It is None without a sound
       verdict.
 

@@ -116,10 +116,11 @@ def verify(
         A function that is called at intervals with a `Progress`. True prints a line on standard error, if standard
         error is a terminal.
     certify
-        Verify a network for which a certificate can be written. A model is converted to ONNX, and the labels of both
-        are compared. If no certificate can be written, the model is refused before the work starts.
+        Verify a network for which a certificate can be written. The model is converted to ONNX if necessary, and the
+        labels of the model and of the ONNX network are compared. If no certificate can be written, the model is refused
+        before the work starts.
     checkpoint
-        A file that stores every finished part of an enumeration or of a sampling run, as the spec's `engine` states. A
+        A file that stores every finished part of the run. The spec's `engine` must be "enumeration" or "sampling". A
         run that was stopped or killed continues from this file. The file is valid only for the same question, network,
         software versions and user.
     isolate

@@ -334,7 +334,7 @@ class FunctionModel:
         return self._read(self.decision.ends, values)
 
     def predict(self, values: RowArray) -> Labels:
-        """Return the class number of each row, or raise a ModelError; an UnansweredError if a row has no class."""
+        """Return the class index of each row, or raise a ModelError; an UnansweredError if a row has no class."""
         if not len(values):
             return np.empty(0, np.uint16)
         return self._read(self.decision, values)

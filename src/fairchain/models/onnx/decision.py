@@ -75,7 +75,7 @@ class NoDecisionError(Exception):
 
 
 class DecisionRule(Struct, frozen=True):
-    """The rule that turns one output tensor into class numbers.
+    """The rule that turns one output tensor into class indices.
 
     kind is argmax, threshold, label or random; `cut` belongs to threshold, `codes` to label. A threshold or a random
     rule reads `width` numbers for each row. The threshold is on the last of them: a score alone, or the second of two

@@ -1,4 +1,4 @@
-"""An ONNX network as a model: feature values in, class numbers out."""
+"""An ONNX network as a model: feature values in, class indices out."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class OnnxModel:
     inputs
         The encoding of feature values as the network's inputs.
     decision
-        The rule that turns the output into class numbers.
+        The rule that turns the output into class indices.
     """
 
     certifiable = True
@@ -237,13 +237,16 @@ class OnnxModel:
         return self.decision.drawn
 
     def ends(self, values: NDArray[Any]) -> Ends:
-        """Return for each row and label the upper end of the interval of random numbers that lead to the label."""
+        """Return the cumulative probabilities of the labels for each row, (rows, labels), in units of `2**-32`.
+
+        A random number in [0, 2**32) leads to the first label whose cumulative probability is above the number.
+        """
         if not len(values):
             return np.empty((0, self.decision.classes), np.int64)
         return self._by_parts(values, lambda part: self._read(self.decision.ends, part))
 
     def predict(self, values: NDArray[Any]) -> Labels:
-        """Return the class number of each row of feature values.
+        """Return the class index of each row of feature values.
 
         Raises a ModelError if the network fails or takes too long; an UnansweredError if a row has no class.
         """
@@ -261,7 +264,7 @@ class OnnxModel:
         return rejoined(parts, [evaluate(values[part]) for part in parts])
 
     def predict_fed(self, values: NDArray[Any], inputs: Mapping[str, NDArray[Any]]) -> Labels:
-        """Return the class number of each row, from the encoded inputs of the network."""
+        """Return the class index of each row, from the encoded inputs of the network."""
         if len(values) == 1:
             return self.predict(values)
         answer = self._runtime.run(inputs, [self.decision.output])[0]
@@ -303,11 +306,11 @@ class OnnxModel:
         return answer
 
     def run(self, values: NDArray[Any], tensors: Sequence[str]) -> list[NDArray[Any]]:
-        """Return these outputs of the network, unchanged, for one part of a batch."""
+        """Return the requested outputs of the network, unchanged, for one part of a batch."""
         return self._runtime.run(self.inputs(values), tensors)
 
     def with_outputs(self, tensors: Sequence[str]) -> OnnxModel:
-        """Return the same network with these inner tensors as further outputs."""
+        """Return the same network with the requested inner tensors as further outputs."""
         network = self.network.copy()
         known = {output.name for output in network.graph.output}
         for tensor in tensors:
@@ -321,7 +324,7 @@ class OnnxModel:
         return OnnxModel.from_bytes(network.SerializeToString(), self.name, spec, self.limits)
 
     def predict_and_show(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[Hidden]]:
-        """Return the class number of each row, and each of these inner tensors as (rows, units)."""
+        """Return the class index of each row, and each of the requested inner tensors as (rows, units)."""
         if (alike := distinct_rows(values)) is not None:
             found, inner = self.predict_and_show(values[alike[0]], tensors)
             return found[alike[1]], [each[alike[1]] for each in inner]
@@ -334,7 +337,7 @@ class OnnxModel:
         return rejoined(parts, labels), [rejoined(parts, each) for each in units]
 
     def predict_with(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[NDArray[Any]]]:
-        """Return the class number of each row, and these inner tensors unchanged, for one part of a batch."""
+        """Return the class index of each row, and the requested inner tensors unchanged, for one part of a batch."""
         if self.inputs.batch is not None:
             raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to read its layers")
         answer, *shown = self.run(values, [self.decision.output, *tensors])
