@@ -5,6 +5,7 @@ Each statistical test would fail for one seed in a million if what it promises h
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import Counter
 from pathlib import Path
@@ -353,6 +354,21 @@ def test_the_users_own_files_of_a_data_set_are_seen_at_once(tmp_path: Path, monk
     datasets.remove(["toxicity"])
     with pytest.raises(DataError, match="toxicity"):
         texts()
+
+
+def test_a_file_of_the_same_name_time_and_size_in_another_folder_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = question(tmp_path)
+    data["population"]["path"] = "texts.txt"
+    found = []
+    for name, last in (("first", "sun"), ("second", "day")):
+        (tmp_path / name).mkdir()
+        file = corpus_file(tmp_path / name, (*TEXTS[:-1], f"the good {last}"))
+        os.utime(file, ns=(10**18, 10**18))
+        monkeypatch.chdir(tmp_path / name)
+        found.append(read_texts(parse_spec(data)).sha256)
+    assert found[0] != found[1]
 
 
 def test_the_rows_of_one_corpus_are_kept_at_a_time(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairchain.errors import SpecError
 from fairchain.examples import EXAMPLES, example
@@ -252,6 +253,23 @@ def test_the_message_begins_with_the_file(tmp_path: Path) -> None:
 def test_python_objects_that_no_file_could_hold_are_a_spec_error(garbage: Any) -> None:
     with pytest.raises(SpecError):
         parse_spec(garbage)
+
+
+def test_a_seed_alone_is_checked_like_every_other_change() -> None:
+    spec = parse_spec(question())
+    seeded = revise(spec, guarantee__seed=5)
+    assert seeded == replace(spec, guarantee=replace(spec.guarantee, seed=5))
+    # None leaves a seed as it is.
+    assert revise(seeded, guarantee__seed=None) == seeded
+    with pytest.raises(SpecError, match=r"guarantee\.seed"):
+        revise(spec, guarantee__seed=-1)
+    wrong = replace(spec, guarantee=replace(spec.guarantee, delta=2.0))
+    with pytest.raises(SpecError, match=r"guarantee\.delta"):
+        revise(wrong, guarantee__seed=5)
+    # Several questions are not answered as if they were one.
+    several = replace(spec, property=replace(spec.property, depth=2))
+    with pytest.raises(SpecError, match=r"property\.depth"):
+        revise(several, guarantee__seed=5)
 
 
 def test_revise_changes_one_key_and_keeps_the_rest() -> None:

@@ -28,7 +28,7 @@ from fairchain.spec.subgroups import Subgroup, comparison_of
 from fairchain.tables import TableRows, read_table
 from fairchain.tables.rows import feature_values, label_values, leave_out
 from fairchain.text.corpus import Beside, Corpus, corpus_files, read_corpus
-from fairchain.text.files import stamps_of
+from fairchain.text.files import Stamp, stamps_of
 from fairchain.text.lexicon import Ids, Lexicon, lexicon_files, lexicon_of
 from fairchain.text.synonyms import wordnet_files
 from fairchain.text.terms import Span, Terms, mentions_in, mentions_of, spans_in, swapped, terms_of
@@ -280,7 +280,7 @@ def read_texts(spec: Spec, frame: Any = None) -> TextRows:
         raise SpecError('population.kind: is not a corpus; write kind = "text" with path or dataset')
     key = _content(spec), str(cache_dir())
     known = _last_rows.get(key) if frame is None else None
-    if known is not None and stamps_of(*(path for path, _, _ in known.stamps)) == known.stamps:
+    if known is not None and stamps_of(*(path for path, *_ in known.stamps)) == known.stamps:
         return known.rows
     # Before the corpus, because their errors are found immediately.
     _terms(spec)
@@ -307,7 +307,7 @@ class _ReadRows(NamedTuple):
 
     rows: TextRows
     corpus: Corpus
-    stamps: tuple[tuple[Path, int, int], ...]
+    stamps: tuple[Stamp, ...]
 
 
 # The rows of the last questions, all about the last corpus: texts fill much memory.

@@ -286,7 +286,9 @@ def revise(spec: Spec, **changes: Any) -> Spec:
     Keys are written with double underscores for dots: `revise(spec, guarantee__delta=0.05)`.
     """
     kind = changes.get("property__kind")
-    if changes.keys() == {"guarantee__seed"} and not isinstance(spec.property, ProbabilityFormula):
+    changes = {key: value for key, value in changes.items() if value is not None}
+    one_question = spec.property.depth is None and not isinstance(spec.property, ProbabilityFormula)
+    if one_question and changes.keys() == {"guarantee__seed"}:
         # Only the seed differs from a spec that was checked before: its features need not be converted again.
         with suppress(msgspec.ValidationError, TypeError):
             seed = msgspec.convert({"seed": changes["guarantee__seed"]}, Guarantee).seed
@@ -303,9 +305,8 @@ def revise(spec: Spec, **changes: Any) -> Spec:
             # A formula states the whole property.
             data["property"] = {}
     for key, value in changes.items():
-        if value is not None:
-            *tables, name = key.split("__")
-            reduce(getitem, tables, data)[name] = value
+        *tables, name = key.split("__")
+        reduce(getitem, tables, data)[name] = value
     return parse_spec(data)
 
 

@@ -22,6 +22,8 @@ from fairchain.errors import DataError, OutputError
 from fairchain.system.atomic_write import place
 
 DIGEST = 32
+# A file with its number in the file system, its time and its size.
+Stamp = tuple[Path, int, int, int]
 CANNOT_BE_READ = "{path}: cannot be read ({strerror})"
 NO_FILE = "{path}: file not found"
 
@@ -56,17 +58,17 @@ def limited_lines(
             yield line if ends else line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def stamps_of(*paths: Path) -> tuple[tuple[Path, int, int], ...]:
-    """Return time and size of files, -1 for a missing one: a rewritten file has another stamp."""
+def stamps_of(*paths: Path) -> tuple[Stamp, ...]:
+    """Return file number, time and size of files, -1 for a missing one: another or rewritten file has another stamp."""
     found = []
     for path in paths:
         # Errors in a file are reported when it is read.
         try:
             status = path.stat()
         except (OSError, ValueError):
-            found.append((path, -1, -1))
+            found.append((path, -1, -1, -1))
         else:
-            found.append((path, status.st_mtime_ns, status.st_size))
+            found.append((path, status.st_ino, status.st_mtime_ns, status.st_size))
     return tuple(found)
 
 
