@@ -21,7 +21,7 @@ from benchmarks.sizes import Sizes
 from fairchain import example
 from fairchain.executors import Workers
 from fairchain.executors.sending import group_size
-from fairchain.executors.tasks import Job, Reply, own_facts, run_units
+from fairchain.executors.tasks import Job, Reply, Sealed, own_facts, run_units
 from fairchain.prepare import prepare
 from fairchain.statistics.rules import next_batch
 from fairchain.verification.sampler import Sampler
@@ -58,10 +58,11 @@ class AtOnce(Executor):
 
     def submit(self, _function: Callable[..., Any], /, *arguments: Any, **_named: Any) -> Future[Any]:
         """Return the counts of the units."""
-        count = len(arguments[2])
+        count = len(arguments[2].value)
         if count not in self._bytes:
             tallies = [(self._counts.copy(), {0, 1}) for _ in range(count)]
-            self._bytes[count] = pickle.dumps(Reply(own_facts(), "host:1", tallies, self._seconds * count), protocol=5)
+            reply = Reply(own_facts(), "host:1", tallies, self._seconds * count)
+            self._bytes[count] = pickle.dumps(Sealed(reply), protocol=5)
         # The request is pickled by whoever sends it.
         pickle.dumps(arguments, protocol=5)
         self.replies += 1
@@ -100,7 +101,7 @@ def scheduler_seconds(executor: Executor, groups: int) -> float:
     job = Job.of(nothing)
 
     def round_trips(count: int) -> None:
-        waiting = [executor.submit(run_units, job.sha256, job, [place]) for place in range(count)]
+        waiting = [executor.submit(run_units, job.sha256, job, Sealed([place])) for place in range(count)]
         for future in waiting:
             future.result()
 

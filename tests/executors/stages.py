@@ -1,13 +1,11 @@
-"""Every stage of the program on small questions, with results that can be compared; and work that meets accidents."""
+"""Every stage of the program on small questions, with results that can be compared."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,8 +21,6 @@ from tests.networks import linear
 from tests.questions import category, integer, question
 
 Chosen = Executor | str | None
-# As long as a worker hangs.
-HANGING_SECONDS = 20
 
 
 def sampled(executor: Chosen) -> Any:
@@ -97,77 +93,6 @@ AUDITED = ("all-pairs.json", "certificate.json", "chain.json", "explanation.json
 STAGES: dict[str, Callable[[Chosen], Any]] = {
     each.__name__: each for each in (sampled, conditioned, enumerated, counted, explained, learned, repaired)
 }
-
-
-# -- Work that meets accidents, in a process of its own ----------------------------------------------------------------
-
-
-def square(unit: int) -> int:
-    return unit * unit
-
-
-class Once:
-    """Squares numbers; the first worker that gets a number of its own meets with an accident."""
-
-    def __init__(self, folder: Path, accident: str, at: int) -> None:
-        self.folder, self.accident, self.at = folder, accident, at
-
-    def __call__(self, unit: int) -> int:
-        time.sleep(0.002)
-        if unit == self.at and self._first():
-            {"kill": _killed, "memory": _memory, "stop": _stopped, "error": _error}[self.accident]()
-        return unit * unit
-
-    def _first(self) -> bool:
-        try:
-            (self.folder / f"{self.accident}-{self.at}").touch(exist_ok=False)
-        except FileExistsError:
-            return False
-        return True
-
-
-class Always(Once):
-    """Meets with the accident in every worker."""
-
-    def _first(self) -> bool:
-        return True
-
-
-def _killed() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _memory() -> None:
-    raise MemoryError
-
-
-def _stopped() -> None:
-    time.sleep(HANGING_SECONDS)
-
-
-def _error() -> None:
-    raise ValueError("the work itself is wrong")
-
-
-def _killed_afterwards(marker: Path, function: Callable[..., Any], *arguments: Any) -> Any:
-    found = function(*arguments)
-    if not marker.exists():
-        marker.touch()
-        _killed()
-    return found
-
-
-class Killing(Executor):
-    """Hands calls to a cluster; two of them are lost together with their workers, once they are computed."""
-
-    def __init__(self, pool: Executor, count: int, folder: Path) -> None:
-        self._pool, self._max_workers, self._folder, self._sent = pool, count, folder, 0
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        self._sent += 1
-        if self._sent in (1, 5):
-            return self._pool.submit(_killed_afterwards, self._folder / f"killed-{self._sent}", fn, *args, **kwargs)
-        return self._pool.submit(fn, *args, **kwargs)
 
 
 def decides_by_process(values: Any) -> Any:

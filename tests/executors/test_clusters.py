@@ -16,7 +16,8 @@ from fairchain import ExecutorError
 from fairchain.executors import Workers, open_workers, sending, workers
 from fairchain.executors.connecting import NO_SCHEDULER, connected
 from fairchain.executors.sending import LOST_WORK
-from tests.executors.stages import STAGES, Always, Killing, Once, audited
+from tests.executors.accidents import Always, Killing, Once
+from tests.executors.stages import STAGES, audited
 from tests.messages import says
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 
 from fairchain.executors import Workers
 from fairchain.executors.sending import GROUP_SECONDS, LEAST_SECONDS, SCHEDULER_SECONDS, Sending, group_size
-from fairchain.executors.tasks import Reply, own_facts
+from fairchain.executors.tasks import Reply, Sealed, own_facts
 
 
 def groups(seconds: float, count: int) -> list[float]:
@@ -50,7 +50,7 @@ class InAnyOrder(Executor):
         self._random, self._lost, self._waiting = random.Random(0), lost, list[tuple[Future[Any], list[int]]]()
 
     def submit(self, _function: Callable[..., Any], /, *arguments: Any, **_named: Any) -> Future[Any]:
-        self._waiting.append((Future(), arguments[2]))
+        self._waiting.append((Future(), arguments[2].value))
         added = self._waiting[-1][0]
         if len(self._waiting) > 1500:
             self.answer()
@@ -64,7 +64,8 @@ class InAnyOrder(Executor):
             self._lost -= 1
             future.set_exception(ConnectionError("the worker is gone"))
             return
-        future.set_result(Reply(own_facts(), "host:1", [unit * unit for unit in units], 1.0 * len(units)))
+        squares = [unit * unit for unit in units]
+        future.set_result(Sealed(Reply(own_facts(), "host:1", squares, 1.0 * len(units))))
 
 
 def test_a_thousand_workers_that_answer_in_any_order_give_results_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

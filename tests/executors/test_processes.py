@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import pickletools
 import sys
 import threading
 import time
@@ -32,12 +33,13 @@ from fairchain.executors import Workers, open_workers, sending, tasks, workers
 from fairchain.executors.connecting import EXECUTOR_FORMS, NOT_AN_EXECUTOR
 from fairchain.executors.processes import LostWorkerError, Processes
 from fairchain.executors.sending import LOST_WORK
-from fairchain.executors.tasks import NOT_COPIED, Job, own_facts, run_units
+from fairchain.executors.tasks import NOT_COPIED, Job, Sealed, own_facts, run_units
 from fairchain.executors.workers import TOO_FEW_WORKERS
 from fairchain.models.adapters import from_function
 from fairchain.models.adapters.from_function import is_stateless
 from fairchain.models.base import DECIDES_OTHERWISE
-from tests.executors.stages import STAGES, Always, Once, decides_by_process, square
+from tests.executors.accidents import Always, Once, square
+from tests.executors.stages import STAGES, decides_by_process
 from tests.messages import says
 
 SQUARES = [unit * unit for unit in range(300)]
@@ -126,8 +128,8 @@ class Starting(Executor):
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        if args[2]:
-            self.sent += len(args[2])
+        if units := args[2].value:
+            self.sent += len(units)
             future.set_result(fn(*args, **kwargs))
         else:
             self.loading.append((future, partial(fn, *args, **kwargs)))
@@ -193,6 +195,44 @@ def _unpickled(content: bytes) -> Any:
     return pickle.loads(pickle.dumps(function(*args, **kwargs)))
 
 
+class Named:
+    """A unit, and a result, of a class of its own."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def squared(unit: Named) -> Named:
+    return Named(unit.number**2)
+
+
+def _modules(value: Any) -> set[str]:
+    """Return the modules that are imported to read a pickled value."""
+    codes = pickletools.genops(pickle.dumps(value, protocol=2))
+    return {name.split(" ")[0] for code, name, _ in codes if code.name == "GLOBAL"}
+
+
+class Reading(Recording):
+    """Notes the modules that a cluster imports to read a message or a reply."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.modules: set[str] = set()
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.modules |= _modules((fn, args, kwargs)) | _modules(fn(*args, **kwargs))
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_the_thread_that_reads_messages_imports_nothing_of_the_work() -> None:
+    """A cluster reads in a thread of its own: while another thread imported, a worker lost its connection."""
+    executor = Reading()
+    found = Workers(executor, 2).map(squared, [Named(unit) for unit in range(300)])
+    assert [each.number for each in found] == SQUARES
+    # Bytes need modules that every process has.
+    assert executor.modules - {"__builtin__", "_codecs"} == {"fairchain.executors.tasks"}
+
+
 class Together(Executor):
     """Answers nothing until it is asked a second time, then both times at once."""
 
@@ -235,13 +275,13 @@ def test_a_large_job_is_sent_once_for_each_worker_and_where_it_is_missing(monkey
 def test_a_worker_keeps_few_jobs() -> None:
     for number in range(tasks.MOST_JOBS + 3):
         job = Job.of(Once(Path(str(number)), "kill", -1))
-        assert list(run_units(job.sha256, job, [2]).results) == [4]
+        assert list(run_units(job.sha256, job, Sealed([2])).value.results) == [4]
     assert len(tasks._jobs) == tasks.MOST_JOBS
 
 
 def test_a_worker_with_another_version_is_refused() -> None:
     job = Job(pickle.dumps(square), "another", fairchain="0.0.1")
-    reply = run_units(job.sha256, job, [1])
+    reply = run_units(job.sha256, job, Sealed([1])).value
     assert isinstance(reply.error, ExecutorError)
     assert "install the same version on both" in str(reply.error)
 
@@ -254,15 +294,15 @@ class Altering(Executor):
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future = Future[Any]()
-        future.set_result(self.change(fn(*args, **kwargs)))
+        future.set_result(self.change(fn(*args, **kwargs).value))
         return future
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda reply: msgspec.structs.replace(reply, results=reply.results[:-1]), "0 results for 1 units"),
-        (lambda reply: msgspec.structs.replace(reply, results=[*reply.results, 1]), "2 results for 1 units"),
+        (lambda reply: Sealed(msgspec.structs.replace(reply, results=reply.results[:-1])), "0 results for 1 units"),
+        (lambda reply: Sealed(msgspec.structs.replace(reply, results=[*reply.results, 1])), "2 results for 1 units"),
         (lambda _: None, "a reply of type NoneType"),
     ],
 )
@@ -278,12 +318,11 @@ def test_counts_that_a_worker_invents_are_believed_and_rejected_by_a_recheck(tmp
 
     def all_alike(reply: Any) -> Any:
         alike = [(np.full_like(counts, counts.max()), labels) for counts, labels in reply.results]
-        return msgspec.structs.replace(reply, results=alike)
+        return Sealed(msgspec.structs.replace(reply, results=alike))
 
     spec = load_spec(example("credit"))
     honest, invented = (
-        verify(None, spec, epsilon=0.02, executor=Altering(change), workers=2)
-        for change in (lambda reply: reply, all_alike)
+        verify(None, spec, epsilon=0.02, executor=Altering(change), workers=2) for change in (Sealed, all_alike)
     )
     assert honest.gap == verify(None, spec, epsilon=0.02).gap
     assert invented.gap.high < honest.gap.low

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import ExecutorError
-from fairchain.executors.tasks import Job, Reply, run_units
+from fairchain.executors.tasks import Job, Reply, Sealed, run_units
 from fairchain.executors.threads import Threads
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def load(workers: Workers, job: Job) -> list[Future[Any]]:
     """Let some workers load a job, without work yet; what goes wrong there is noticed with the first group."""
     assert not isinstance(workers.pool, Threads | None)
     try:
-        return [workers.pool.submit(run_units, job.sha256, job, ()) for _ in range(min(workers.count, FEW_WORKERS))]
+        return [
+            workers.pool.submit(run_units, job.sha256, job, Sealed(())) for _ in range(min(workers.count, FEW_WORKERS))
+        ]
     except Exception:  # a broken pool, a closed connection
         return []
 
@@ -134,7 +136,7 @@ class Sending:
         pool = self._workers.pool
         assert not isinstance(pool, Threads | None)
         try:
-            future = pool.submit(run_units, self._job.sha256, job, group.units)
+            future = pool.submit(run_units, self._job.sha256, job, Sealed(group.units))
         except Exception as error:  # a broken pool, a closed connection
             group.copies -= 1
             raise self._given_up(group, error) from None
@@ -156,7 +158,8 @@ class Sending:
         if (group := self._no_longer(future)) is None:
             return
         try:
-            reply: Reply = future.result()
+            reply = future.result()
+            reply = reply.value if isinstance(reply, Sealed) else reply
         except (Exception, CancelledError) as error:  # each executor has its own exceptions for a lost worker
             self._again(group, error)
             return

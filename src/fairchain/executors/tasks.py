@@ -3,6 +3,10 @@
 A job is a pickled function, named by its SHA-256. The coordinator sends the bytes only to processes that do not have
 them: a process that gets an unknown name without bytes reports this. Pickles pass between processes of one user, over
 connections that the user opened; none is ever read from a file.
+
+Clusters read messages in a thread of their own. If that thread and another one import modules of the same package, they
+can wait for each other; Python then raises an error, and the worker loses its connection. So what a message contains
+is read by the thread that needs it (`Sealed`).
 """
 
 from __future__ import annotations
@@ -34,7 +38,8 @@ NOT_COPIED = (
 )
 
 _jobs: OrderedDict[str, Callable[[Any], Any]] = OrderedDict()
-_loading = threading.Lock()
+# One thread of a worker imports modules at a time.
+_importing = threading.Lock()
 
 
 class WorkerFacts(Struct, frozen=True):
@@ -100,6 +105,35 @@ class Job(Struct, frozen=True):
         return cls(content, hashlib.sha256(content).hexdigest())
 
 
+class Sealed:
+    """A value in a message between processes, which is unpickled only where it is needed.
+
+    >>> pickle.loads(pickle.dumps(Sealed([1, 2]))).value
+    [1, 2]
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value, self._content = value, b""
+
+    @classmethod
+    def _arrived(cls, content: bytes) -> Sealed:
+        sealed = cls(None)
+        sealed._content = content
+        return sealed
+
+    @property
+    def value(self) -> Any:
+        """The value; unpickling it may import modules."""
+        with _importing:
+            if self._content:
+                # This code in another process of the same user wrote it.
+                self._value, self._content = pickle.loads(self._content), b""
+        return self._value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sealed._arrived, (self._content or pickle.dumps(self._value, protocol=5),)
+
+
 class Remade:
     """A function that another function makes: it is copied into other processes as its maker and the arguments.
 
@@ -134,15 +168,20 @@ class Reply(Struct, frozen=True):
     error: Exception | None = None
 
 
-def run_units(sha256: str, job: Job | None, units: Sequence[Any]) -> Reply:
-    """Compute some units of a job; runs in a worker."""
+def run_units(sha256: str, job: Job | None, units: Sealed) -> Sealed:
+    """Return the reply about some units of a job; runs in a worker."""
+    return Sealed(_reply(sha256, job, units))
+
+
+def _reply(sha256: str, job: Job | None, units: Sealed) -> Reply:
     facts, process = own_facts(), own_name()
     try:
         function = _loaded(sha256, job, facts, process)
         if function is None:
             return Reply(facts, process, missing=True)
+        found = units.value
         start = time.perf_counter()
-        results = [function(unit) for unit in units]
+        results = [function(unit) for unit in found]
         return Reply(facts, process, results, time.perf_counter() - start)
     except Exception as error:  # the coordinator raises it
         if out_of_memory(error):
@@ -158,7 +197,7 @@ def run_units(sha256: str, job: Job | None, units: Sequence[Any]) -> Reply:
 
 def _loaded(sha256: str, job: Job | None, facts: WorkerFacts, process: str) -> Callable[[Any], Any] | None:
     """Return the function of a job, loaded now if needed; None if it is unknown."""
-    with _loading:
+    with _importing:
         if sha256 not in _jobs:
             if job is None:
                 return None
