@@ -16,7 +16,7 @@ from fairchain.drafting.columns import (
     ONLY_A_LABEL,
     TOO_MANY_CATEGORIES,
 )
-from fairchain.drafting.draft import MODEL_AND_PREDICTION, SAME_ROWS
+from fairchain.drafting.draft import LATER_RANGES, MODEL_AND_PREDICTION, SAME_ROWS
 from fairchain.drafting.groups import NO_PROTECTED_NAME, SINGLE_VALUE
 from fairchain.errors import DataError, InputError, ModelError, SpecError
 from fairchain.messages import FILE_NOT_FOUND
@@ -251,3 +251,9 @@ def test_ranges_cut_from_the_rows_make_these_rows_the_population_and_say_so() ->
     with pytest.warns(UserWarning, match=says(SAME_ROWS)):
         asked = infer_spec(table, label="hired", protected="age", reading="sample")
     assert asked.population.reading == "sample"
+    # A later question about the ages is a question about the same rows.
+    for reading in ("sample", "population"):
+        draft = draft_spec(table, options=DraftOptions(label="hired", protected=("sex",), reading=reading))
+        age = draft.spec.features[0]
+        assert (age.name, bool(age.groups)) == ("age", reading == "population")
+        assert (LATER_RANGES in draft.about("feature.age")) == (reading == "sample")

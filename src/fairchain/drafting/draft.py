@@ -49,6 +49,10 @@ SAME_ROWS = f": the guarantee of a sample does not hold for the same rows. {OWN_
 ROWS_ALONE = (
     f', so the verdict is about these rows alone. {OWN_RANGES}, and write as = "sample" to speak about the source.'
 )
+LATER_RANGES = (
+    "No ranges to compare: cut by looking at these rows, they would not be valid for a sample. Write your own, groups = "
+    "{...}."
+)
 NO_GAP = (
     "The model does not take {name}, and no uniformly drawn input depends on it: there can be no gap. Compare the rows "
     "instead: --as sample or --as population."
@@ -178,6 +182,8 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
         rows = encode_rows(raw, replace(trial.spec, described=features, property=question))
     features, min_size = with_groups(features, rows.values, protected, raw.source, options, told)
     reading = _rows_are(features, protected, options, told)
+    if reading == "sample":
+        features = _without_cut_ranges(features, protected, options, told)
     if reading == "uniform":
         spec = replace(trial.spec, described=features, population=Uniform())
         spec = with_question(spec, model, {"protected": protected}, options, told)
@@ -301,11 +307,25 @@ def _rows_are(
     single values, and a smallest size, may be chosen from a sample. Ranges whose ends follow the rows may not
     (docs/mathematics-tables.md, "Independent groups").
     """
-    cut = [feature for feature in features if feature.name in protected and feature.name not in options.groups]
-    ranges = [feature.name for feature in cut if any(isinstance(each, tuple) for each in feature.groups.values())]
+    ranges = [feature.name for feature in features if feature.name in protected and _is_cut(feature, options)]
     if not ranges or options.reading not in (None, "sample"):
         return options.reading or "sample"
     stated = options.reading == "sample"
     text = f"The ranges of {shown(ranges[0])} were cut by looking at these rows" + (SAME_ROWS if stated else ROWS_ALONE)
     told.append(Guess("population.as", text, loud=stated))
     return "sample" if stated else "population"
+
+
+def _without_cut_ranges(
+    features: tuple[Feature, ...], protected: Sequence[str], options: DraftOptions, told: list[Guess]
+) -> tuple[Feature, ...]:
+    """Return the features of a sample; those that only a later question compares have no ranges that follow the rows."""
+    later = {feature.name for feature in features if feature.name not in protected and _is_cut(feature, options)}
+    told[:] = [each for each in told if each.key not in {f"feature.{name}.groups" for name in later}]
+    told += [Guess(f"feature.{name}", LATER_RANGES) for name in sorted(later)]
+    return tuple(replace(feature, groups={}) if feature.name in later else feature for feature in features)
+
+
+def _is_cut(feature: Feature, options: DraftOptions) -> bool:
+    """Return whether the groups of a feature are ranges whose ends follow the rows."""
+    return feature.name not in options.groups and any(isinstance(each, tuple) for each in feature.groups.values())
