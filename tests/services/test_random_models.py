@@ -132,6 +132,9 @@ def test_a_random_model_is_never_copied_into_several_processes_which_would_draw_
     assert Job.of(fixed.predict).content
     # Whether processes are tried without being asked for.
     assert (drawn.stateless, fixed.stateless) == (False, True)
+    # A run so short that nothing would be sent is refused too.
+    with ProcessPoolExecutor(1) as pool, pytest.raises(ExecutorError, match=says(RANDOM_IN_ONE_PROCESS)):
+        verify(coin, random_spec(), executor=pool, rounds=16)
 
 
 def test_rows_as_the_whole_population_are_refused_for_a_random_model(service: FakeService) -> None:

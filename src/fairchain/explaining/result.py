@@ -40,7 +40,7 @@ class Influence(Record, frozen=True):
     changed
         The share of the pair's decisions that the intervention changes.
     sensitivity, share
-        The paper's measure, and the same divided by the largest value in the explanation, as in the paper's figure.
+        The paper's measure, and the same divided by the largest value of a unit of this kind, as in the paper's figure.
     """
 
     name: str

@@ -2,7 +2,8 @@
 
 The random draws of this verification are used neither by the search nor by the selection of candidates. Attempt k may
 be wrong with probability delta / 2^k, so that all attempts together, however many, are wrong with probability at most
-delta. The price of a candidate is also measured on inputs that the search has not seen (docs/repair.md, "The price").
+delta. The price of a candidate is also measured on inputs that the search has not seen (docs/repair.md, "The price of a
+repair").
 """
 
 from __future__ import annotations

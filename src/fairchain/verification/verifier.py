@@ -264,6 +264,12 @@ def verify_case(
     """
     engine, cancel = engine_for(case, certify=certify, checkpoint=checkpoint), Event()
     start = time.perf_counter()
+    if isinstance(workers, Workers) and workers.remote and not case.spec.model.deterministic:
+        from fairchain.models.adapters.from_function import RANDOM_IN_ONE_PROCESS, FunctionModel
+
+        # A short run sends nothing to the executor, but whether it does depends on the speed of the machine.
+        if isinstance(case.model, FunctionModel):
+            raise ExecutorError(RANDOM_IN_ONE_PROCESS.format(name=case.model.name))
     if getattr(case.model, "costly", False):
         # A model with a journal is evaluated in one order, over its own connections.
         if isinstance(workers, Workers) and workers.remote:

@@ -2,7 +2,7 @@
 
 Some operators of onnxruntime round the last bit of a number differently at the end of a batch than inside it. A network
 can amplify this bit, so that its decision about an input depends on the batch (docs/trust.md, "Rounding that depends on
-the batch"). The graph does not show whether this happens: inputs must be tested.
+other inputs"). The graph does not show whether this happens: inputs must be tested.
 """
 
 from __future__ import annotations
