@@ -56,7 +56,10 @@ class TextPopulation(Population):
             self.exchanges = tuple(None if each.group is None else rows.exchange(each.group) for each in self.subgroups)
         self.replacing: Replacing | None = None
         if self.lexicon is not None:
-            self.replacing = replacing_of(self.texts, self.lexicon, self.corpus, rows.terms, self.pools)
+            # The texts of the pools side by side: most corpora are much larger than the caches of a processor.
+            drawn, self._pooled = np.unique(self._pooled, return_inverse=True)
+            self._ids = self.corpus.ids[drawn]
+            self.replacing = replacing_of(self.texts, self.lexicon, self.corpus.name, self._ids, rows.terms)
 
     def __str__(self) -> str:
         population, rows = self.texts, self.rows
@@ -171,7 +174,10 @@ class TextPopulation(Population):
         return next(place for place, other in enumerate(self.subgroups) if other.truth == truth)
 
     def _numbers(self, address: Address, sources: Sequence[int], count: int) -> NDArray[np.intp]:
-        """Draw the indices of texts, (sources, rounds): all sources at the same quantile of their sorted texts."""
+        """Draw texts, (sources, rounds): all sources at the same quantile of their sorted texts.
+
+        They are rows of `_ids`; of the corpus, if texts are unchanged.
+        """
         words, key = address.halfwords(count, TEXT), tuple(sources)
         if key not in self._known_ranges:
             all_sizes = np.array([len(pool) for pool in self.pools], np.uint64)
@@ -195,7 +201,7 @@ class TextPopulation(Population):
         """Draw texts of subgroups into `drawn`, (sources, rounds, words), and replace some of their words."""
         count = drawn.shape[1]
         texts = self._numbers(address, sources, count)
-        self.corpus.ids.take(texts, axis=0, out=drawn, mode="clip")
+        self._ids.take(texts, axis=0, out=drawn, mode="clip")
         if self.replacing is not None:
             random = address.halfwords(2 * count * self.replacing.most, SYNONYMS)
             self.replacing.apply(drawn, texts, random.reshape(self.replacing.most, 2, count))

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from fairchain.datasets import cache_dir
 from fairchain.errors import DataError, SpecError
 from fairchain.spec import Texts
-from fairchain.text.corpus import Corpus
 from fairchain.text.lexicon import Ids, Lexicon
 from fairchain.text.synonyms import Synonyms, listed_words, nearest_words, read_wordnet
 from fairchain.text.terms import Terms, kept_words
@@ -35,13 +34,14 @@ SYNONYMS_NEED_VECTORS = (
 class Replacing:
     """The possible replacements of each word, and the largest number of replaced words of a text.
 
-    `places` has the positions of all words with synonyms, text by text; `spans`, (texts, 2), has the index of the first
-    one of each text, and their number.
+    `places` has the positions of all words with synonyms, text by text, and `rows` the row of each of these words in
+    `synonyms.offered`; `spans`, (texts, 2), has the index of the first one of each text, and their number.
     """
 
     synonyms: Synonyms
     most: int
     places: NDArray[np.integer]
+    rows: Ids
     spans: NDArray[np.intp]
 
     @property
@@ -50,7 +50,7 @@ class Replacing:
         return self.synonyms.sha256
 
     def apply(self, drawn: Ids, texts: NDArray[np.intp], random: HalfWords) -> None:
-        """Replace words of texts, (subgroups, rounds, words), with these indices in the corpus, (subgroups, rounds).
+        """Replace words of texts, (subgroups, rounds, words), with these numbers, (subgroups, rounds).
 
         All subgroups use the same `random`, (most, 2, rounds).
         """
@@ -65,17 +65,17 @@ class Replacing:
             (some,) = counts.reshape(-1).nonzero()
             where, which = random.take(some % texts.shape[1], axis=2).swapaxes(0, 1)
             begins, counts, starts = (part.take(some) for part in (begins, counts, starts))
-        at = self.places.take(_scaled(where, counts) + begins) + starts
-        rows = synonyms.places.take(words.take(at))
+        found = _scaled(where, counts) + begins
+        at, rows = self.places.take(found) + starts, self.rows.take(found)
         chosen = _scaled(which, synonyms.counts.take(rows)) + rows * synonyms.offered.shape[1]
         # A position may be drawn twice: the last word remains.
         words[at.reshape(-1)] = synonyms.offered.reshape(-1).take(chosen).reshape(-1)
 
 
-def replacing_of(
-    population: Texts, lexicon: Lexicon, corpus: Corpus, terms: Sequence[Terms], pools: Sequence[NDArray[np.intp]]
-) -> Replacing | None:
-    """Return the replacement of words in these pools that a population states; None if there is none.
+def replacing_of(population: Texts, lexicon: Lexicon, name: str, ids: Ids, terms: Sequence[Terms]) -> Replacing | None:
+    """Return the replacement of words that a population states; None if there is none.
+
+    `ids`, (texts, words), are the texts that are drawn; they belong to the corpus with this name.
 
     Raises a SpecError or DataError if the synonyms cannot be read, or no word of these texts has one.
     """
@@ -90,21 +90,21 @@ def replacing_of(
         raise SpecError(SYNONYMS_NEED_VECTORS)
     else:
         synonyms = _nearest(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
-    count, width = corpus.ids.shape
-    drawn, counts, found = np.zeros(count, bool), np.zeros(count, np.intp), []
-    drawn[np.concatenate(pools)] = True
-    texts = np.flatnonzero(drawn)
-    for start in range(0, len(texts), REPLACED_AT_ONCE):
-        some = texts[start : start + REPLACED_AT_ONCE]
-        replaced = synonyms.replaced.take(corpus.ids[some])
-        counts[some] = np.count_nonzero(replaced, axis=1)
-        found.append((np.flatnonzero(replaced) % width).astype(np.min_scalar_type(width)))
-    places = np.concatenate(found)
-    if not len(places):
+    count, width = ids.shape
+    counts, places, rows = np.zeros(count, np.intp), [], []
+    for start in range(0, count, REPLACED_AT_ONCE):
+        found = synonyms.places.take(ids[start : start + REPLACED_AT_ONCE])
+        counts[start : start + len(found)] = np.count_nonzero(found, axis=1)
+        flat = found.reshape(-1)
+        replaced = flat.nonzero()[0]
+        places.append((replaced % width).astype(np.min_scalar_type(width)))
+        rows.append(flat.take(replaced))
+    if not counts.any():
         raise DataError(
-            f"{corpus.name}: no word of its texts has a synonym in {lexicon.name}; write replace = 0 in [population]"
+            f"{name}: no word of its texts has a synonym in {lexicon.name}; write replace = 0 in [population]"
         )
-    return Replacing(synonyms, population.replace, places, np.column_stack([np.cumsum(counts) - counts, counts]))
+    spans = np.column_stack([np.cumsum(counts) - counts, counts])
+    return Replacing(synonyms, population.replace, np.concatenate(places), np.concatenate(rows), spans)
 
 
 # The synonyms of a lexicon in memory are kept in memory too.
