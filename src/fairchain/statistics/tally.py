@@ -99,18 +99,22 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
         return cells
 
     @cached_property
+    def _at_least_one(self) -> Counts:
+        """(k, k): `joint`, and 1 for pairs that were never drawn together."""
+        return np.maximum(self.joint, 1)
+
+    @cached_property
     def gaps(self) -> NDArray[np.float64]:
         """(outcomes, k, k): estimates of P(outcome | i) - P(outcome | j) from the rounds of both."""
-        return (self.only - self.only.swapaxes(1, 2)) / np.maximum(self.joint, 1)
+        return (self.only - self.only.swapaxes(1, 2)) / self._at_least_one
 
     @cached_property
     def errors(self) -> NDArray[np.float64]:
         """(outcomes, k, k): standard errors of `gaps`; infinite if a pair was never drawn together."""
-        joint = np.maximum(self.joint, 1)
-        moment = (self.only + self.only.swapaxes(1, 2)) / joint
-        moment -= self.gaps**2
+        moment = (self.only + self.only.swapaxes(1, 2)) / self._at_least_one
+        moment -= self.gaps * self.gaps
         np.maximum(moment, 0, out=moment)
-        moment /= joint
+        moment /= self._at_least_one
         return np.where(self.joint > 0, np.sqrt(moment, out=moment), np.inf)
 
     @property
