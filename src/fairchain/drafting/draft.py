@@ -50,8 +50,8 @@ ROWS_ALONE = (
     f', so the verdict is about these rows alone. {OWN_RANGES}, and write as = "sample" to speak about the source.'
 )
 LATER_RANGES = (
-    "No ranges to compare: cut by looking at these rows, they would not be valid for a sample. Write your own, groups = "
-    "{...}."
+    "No ranges to compare: cut by looking at these rows, they would not be valid for a sample. Write your own: "
+    "groups = {...}."
 )
 NO_GAP = (
     "The model does not take {name}, and no uniformly drawn input depends on it: there can be no gap. Compare the rows "
@@ -181,9 +181,7 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
         question = Difference(protected=protected, threshold=0.1)
         rows = encode_rows(raw, replace(trial.spec, described=features, property=question))
     features, min_size = with_groups(features, rows.values, protected, raw.source, options, told)
-    reading = _rows_are(features, protected, options, told)
-    if reading == "sample":
-        features = _without_cut_ranges(features, protected, options, told)
+    reading, features = _rows_are(features, protected, options, told)
     if reading == "uniform":
         spec = replace(trial.spec, described=features, population=Uniform())
         spec = with_question(spec, model, {"protected": protected}, options, told)
@@ -299,33 +297,29 @@ def _about_missing(
 
 
 def _rows_are(
-    features: Sequence[Feature], protected: Sequence[str], options: DraftOptions, told: list[Guess]
-) -> RowsAre:
-    """Return whether the rows are a sample or the population.
+    features: tuple[Feature, ...], protected: Sequence[str], options: DraftOptions, told: list[Guess]
+) -> tuple[RowsAre, tuple[Feature, ...]]:
+    """Return whether the rows are a sample or the population, and the features with valid groups.
 
     Conditional on the values of the protected features, decisions within a group are independent draws: groups of
     single values, and a smallest size, may be chosen from a sample. Ranges whose ends follow the rows may not
     (docs/mathematics-tables.md, "Independent groups").
     """
-    ranges = [feature.name for feature in features if feature.name in protected and _is_cut(feature, options)]
-    if not ranges or options.reading not in (None, "sample"):
-        return options.reading or "sample"
-    stated = options.reading == "sample"
-    text = f"The ranges of {shown(ranges[0])} were cut by looking at these rows" + (SAME_ROWS if stated else ROWS_ALONE)
-    told.append(Guess("population.as", text, loud=stated))
-    return "sample" if stated else "population"
+    cut = [feature.name for feature in features if feature.name not in options.groups and _has_ranges(feature)]
+    reading = options.reading or "sample"
+    if reading == "sample" and (ranges := [name for name in cut if name in protected]):
+        stated = options.reading == "sample"
+        text = f"The ranges of {shown(ranges[0])} were cut by looking at these rows"
+        told.append(Guess("population.as", text + (SAME_ROWS if stated else ROWS_ALONE), loud=stated))
+        reading = reading if stated else "population"
+    if reading == "sample":
+        # A later question about another feature would be about the same rows.
+        later = {f"feature.{name}.groups": name for name in cut if name not in protected}
+        told[:] = [each for each in told if each.key not in later]
+        told += [Guess(f"feature.{name}", LATER_RANGES) for name in later.values()]
+        features = tuple(replace(each, groups={}) if each.name in later.values() else each for each in features)
+    return reading, features
 
 
-def _without_cut_ranges(
-    features: tuple[Feature, ...], protected: Sequence[str], options: DraftOptions, told: list[Guess]
-) -> tuple[Feature, ...]:
-    """Return the features of a sample; those that only a later question compares have no ranges that follow the rows."""
-    later = {feature.name for feature in features if feature.name not in protected and _is_cut(feature, options)}
-    told[:] = [each for each in told if each.key not in {f"feature.{name}.groups" for name in later}]
-    told += [Guess(f"feature.{name}", LATER_RANGES) for name in sorted(later)]
-    return tuple(replace(feature, groups={}) if feature.name in later else feature for feature in features)
-
-
-def _is_cut(feature: Feature, options: DraftOptions) -> bool:
-    """Return whether the groups of a feature are ranges whose ends follow the rows."""
-    return feature.name not in options.groups and any(isinstance(each, tuple) for each in feature.groups.values())
+def _has_ranges(feature: Feature) -> bool:
+    return any(isinstance(each, tuple) for each in feature.groups.values())
