@@ -37,9 +37,9 @@ BLOCK = 50
 TEXT = """Each mode is measured in a case in which it is likely to be wrong. The truth is known by construction. If the
 gap equals the threshold, FAIR and UNFAIR are both counted as wrong. A mode makes several kinds of statements: the
 verdict, the interval of the gap, and families of intervals that hold simultaneously. Each kind of statement may be
-wrong with probability delta. *Chance* is a probability for one kind of statement: if the error probability is exactly
-delta, at least as many statements are wrong as were counted. The table shows the smallest chance over the kinds of
-statements. If this chance is below {alarm:g}, the mode fails. If all modes keep to delta, the {kinds} kinds of
+wrong with probability delta. For each kind of statement, *chance* is the probability of at least as many wrong
+statements as were counted, if the error probability is exactly delta. The table shows the smallest chance over the
+kinds of statements. If this chance is below {alarm:g}, the mode fails. If all modes keep to delta, the {kinds} kinds of
 statements of all modes together raise a false alarm with probability at most {total:.1g}.
 
 The unsound variant of a mode differs from the mode in one rule, level or assumption. The variant is measured in the

@@ -24,10 +24,10 @@ TEXT = """The chains describe the census network by race. Each chain has more fe
 and every value of a feature is a separate state. The sound rule draws rounds until all transition probabilities are
 known within epsilon, simultaneously with probability 0.9. *Shared* chains have the same kind of states as the paper's
 chains. In *product* chains, each group has its own states. Product chains are therefore larger, and their label
-probabilities have no approximation error. The number of rounds rises and falls as features are added. A chain needs
-most rounds if the feature before the last is sex (with two values). Each state of sex is then seldom reached, and a
-transition from it has a probability near one half, which is the hardest to estimate. The paper's seconds were measured
-by its authors, for a rule that is not sound."""
+probabilities have no approximation error. The last feature of every chain is sex, which has two values. The number of
+rounds rises and falls as features are added. Most rounds are needed for the feature before sex. Each of its states is
+seldom reached, and a transition to sex has a probability near one half, which is the hardest to estimate. The paper's
+seconds were measured by its authors, for a rule that is not sound."""
 
 
 @dataclass(frozen=True)

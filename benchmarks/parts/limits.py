@@ -26,9 +26,9 @@ TEXT = """**Rounds.** If a rule uses coupled rounds and is wrong with probabilit
 least kl(delta, 1 - delta) / KL rounds (Wald). KL is the information that one round gives against the nearest
 distribution for which the verdict would be wrong. kl(a, b) is the same quantity for two coins with probabilities a and
 b. For a fair network, the pair of groups that is hardest to decide determines the nearest distribution. For an unfair
-network, the nearest distribution is the nearest one in which *every* gap is at most the threshold. KL is computed from
-a large sample, so the bounds are estimates. The bound is computed for a known distribution. A rule that does not know
-the distribution cannot attain the bound.
+network, KL refers to the nearest distribution in which *every* gap is at most the threshold. KL is computed from a
+large sample, so the bounds are estimates. The bound is computed for a known distribution. A rule that does not know the
+distribution cannot attain the bound.
 
 **Evaluations.** The bound of evaluations applies only to rules that decide each pair by rounds in which both groups of
 the pair are evaluated. For a fair network, the bound assumes that each group is evaluated until its hardest pair is

@@ -53,8 +53,8 @@ estimated from {rounds:,} rounds that no verdict has used (seed {seed:,}). The d
 standard errors of this estimate.
 
 **Simulated networks.** Half of the groups have one rate, and the other groups have another rate. With nine groups, the
-largest gap therefore occurs in several pairs. The threshold is {threshold:g}, and the gaps are near the threshold. The
-nearer the gap is to the threshold, the harder is the decision. At a gap of exactly {threshold:g}, a method should stay
+largest gap therefore occurs in several pairs. The threshold is {threshold:g}, and the gaps are near the threshold.
+Decisions are harder if the gap is nearer to the threshold. At a gap of exactly {threshold:g}, a method should stay
 undecided. UNFAIR is then wrong, and FAIR is counted as wrong, although FAIR is true by definition.
 
 We choose how often two groups with different rates get different decisions in one round: in {alike:.0%} of rounds at a
@@ -236,7 +236,7 @@ def _behind(every: list[tuple[str, MethodRuns]]) -> list[str]:
         mine = ours.get((where, line.delta))
         if mine is None or line.method in (OURS, APART) or line.right is None:
             continue
-        name = f"{line.method}, delta {delta_text(line.delta)}"
+        name = f'the method "{line.method}" with delta {delta_text(line.delta)}'
         if line.mean < mine.mean:
             fewer.setdefault(name, []).append(where)
         if line.seconds is not None and mine.seconds is not None and line.seconds < mine.seconds:

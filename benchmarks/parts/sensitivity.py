@@ -29,14 +29,14 @@ CENSUS, CREDIT = ("census", "sex"), ("credit", "age")
 # Inputs of each group: as many as the paper's traces give, and 16 times that.
 INPUTS = TABLE[CENSUS].traces // 2
 TIMES = (1, 16)
-TEXT = """The paper ranks features and neurons by their *sensitivity*. It multiplies two numbers: how much more often
-one group reaches a state than another group, and how often this state leads to the outcome. The paper's figure shows
-census by sex. The values in the figure are divided by the largest value, and capital gain has the largest value. The
-paper draws uniform inputs. No uniform feature depends on the group, so the true sensitivity of every feature is 0, and
-the counted values are sampling error. We compute the same formula for several seeds, with as many inputs of each group
-as in the paper. In our figures, bars show medians, and lines extend from the smallest to the largest value. The paper
-does not state into how many states it divided each feature. We use the states of `explain`, so the paper's points may
-lie outside our lines.
+TEXT = """The paper ranks features and neurons by their *sensitivity*. Sensitivity is the product of two numbers: how
+much more often one group reaches a state than another group, and how often this state leads to the outcome. The paper's
+figure shows census by sex. The values in the figure are divided by the largest value, and capital gain has the largest
+value. The paper draws uniform inputs. No uniform feature depends on the group, so the true sensitivity of every feature
+is 0, and the counted values are sampling error. We compute the same formula for several seeds, with as many inputs of
+each group as in the paper. In our figures, bars show medians, and lines extend from the smallest to the largest value.
+The paper does not state into how many states it divided each feature. We use the states of `explain`, so the paper's
+points may lie outside our lines.
 
 fairchain measures the *effect* of an intervention on a unit, which is the amount by which the intervention reduces the
 gap between the two groups. For uniform inputs, the intervention sets a feature to its mean. A neuron gets the value
