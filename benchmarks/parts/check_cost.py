@@ -26,7 +26,7 @@ decisions. `check` and the pipeline's `predict` get the same frame and run alter
 compares the medians of their processor times. The last column compares wall times, which other processes affect. While
 threads of a linear algebra library wait for the next product, they use processor time on both sides (OMP_NUM_THREADS=1
 prevents this). A call of the encoder with few rows has a fixed cost, which is a quarter of the cost for all rows. A
-check makes two calls. The first call has 512 rows. It shows the type of the answers, and whether the answers depend on
+check makes two calls. The first call has 512 rows, and shows the type of the answers, and whether the answers depend on
 the batch. The second call has all rows."""
 
 

@@ -40,8 +40,8 @@ measured time and import scikit-learn, which takes one or two seconds. The run o
 of the network, so the start is a small part of it. The runs take turns. *Wall* and *processor* are the shortest times
 over all turns, because other programs can only make a run longer. *Processor* is the time of this process and all its
 descendants: workers, schedulers and other processes of a cluster. Certificates must be equal. *Cut* means that the
-budget of seconds ended a run, which then has other counts. The checks are about wall time. Other programs on the same
-cores disturb wall time more than processor time."""
+budget of seconds ended a run, which then has other counts. The checks are about wall time, which other programs on the
+same cores disturb more than processor time."""
 
 
 @dataclass

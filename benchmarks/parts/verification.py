@@ -173,7 +173,10 @@ def _beside_the_paper(best: dict[Case, Verdicts], truths: dict[Case, Truth]) -> 
             [*row, each.evaluations, reported.traces, f"{paper.quoted(reported.seconds)}{_unit(reported.seconds)}"]
         )
     otherwise = [case.title for case, each in best.items() if each.decisions != case.reported.verdict]
-    note = "The paper's columns are quoted. They are about other networks, another machine and delta 0.1."
+    note = (
+        "The paper's columns are quoted. Their numbers come from the paper's networks and its authors' machine, at "
+        "delta 0.1."
+    )
     if otherwise:
         note += f" For {', '.join(otherwise)}, the verdict differs from the paper's, because the gap differs."
     return Table("The same beside what the paper reports", columns, rows, note)
