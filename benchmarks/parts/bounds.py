@@ -66,7 +66,7 @@ time is measured. In the comparison, sampling alone gets the additional rounds t
 costs as much as a round of that run. The additional rounds are the next rounds of the same run. So both sides have the
 same seed and the same processor time. Other programs change the cost of a round by a few hundredths from run to run,
 but do not affect this comparison. The additional rounds are few, and make the interval up to 0.01% narrower or wider.
-So "never wider" means that in each row the median ratio over seeds, rounded to four digits, is at most 1.0001. If the
+So the check requires that in each row the median ratio over seeds, rounded to four digits, is at most 1.0001. If the
 ratio is exactly 1, the run ended with a verdict after the same rounds. The column *boxes* shows the boxes of the last
 seed.
 
