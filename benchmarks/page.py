@@ -33,39 +33,41 @@ RESULTS = f"""# Results
 {WRITTEN}
 
 fairchain decides whether a network treats groups alike, by evaluating the network on random inputs. This page compares
-fairchain with [the paper](../docs/mathematics.md#the-papers-rule) that it builds on and with other methods: how many
-evaluations each needs, how long it takes, and how often it is wrong. Every number that is not marked as the paper's was
-measured by this program. [docs/benchmarks.md](../docs/benchmarks.md) says how to run it.
+fairchain with other methods and with [the paper](../docs/mathematics.md#the-papers-rule) on which it builds. The tables
+show how many evaluations each method needs, how long it takes, and how often it is wrong. The paper's numbers are
+marked as the paper's. All other numbers were measured by a program.
+[docs/benchmarks.md](../docs/benchmarks.md) describes how to run this program.
 """
 CALIBRATION = f"""# Calibration
 
 {WRITTEN}
 
-This page says how often each mode of fairchain makes a wrong statement, in cases in which errors are likely.
-[docs/benchmarks.md](../docs/benchmarks.md#calibration) describes the measurement.
+This page shows how often each mode of fairchain makes a wrong statement, in cases in which errors are likely.
+[docs/benchmarks.md](../docs/benchmarks.md#calibration) defines a mode and describes the measurement.
 """
 HEADS = {"RESULTS.md": RESULTS, "CALIBRATION.md": CALIBRATION}
 NOT_COMPARABLE = """## What is not comparable, and why
 
-- **The paper's times** were measured by its authors on their dual-core laptop, with their program, and are quoted from
-  its tables. Our times are from the machine that the section states. Counts of evaluations do not depend on the
-  machine.
+- **The paper's times** were measured by its authors on their dual-core laptop, with their program. We quote the times
+  from the paper's tables. Our times are from the machine that the section states. Counts of evaluations do not depend
+  on the machine.
 - **The paper's delta** is 0.1, for one pair and a difference that is known within 0.01. Our delta is 1e-6, for all
-  pairs and labels together. A verdict has no stated accuracy: it stops as soon as the threshold is decided. Estimate
-  mode has the paper's accuracy and delta, for all groups and pairs together.
+  pairs and labels together. A verdict has no stated accuracy, because a run stops as soon as the verdict is known.
+  Estimate mode has the paper's accuracy and delta, for all groups and pairs together.
 - **The paper's traces** and our evaluations both count evaluations of the network. A round of fairchain shows one input
-  as several groups, and counts one evaluation for each.
-- **Networks**: the paper's feed-forward networks are public, but we may not distribute them; `--models` adds them. The
-  networks that ship with fairchain have the same shape and encodings but other weights, so their gaps differ from the
-  paper's. The network that reads comments is ours too. It has the size of the paper's network, but reads other comments
-  with other synonyms.
+  as several groups, and counts one evaluation for each group.
+- **Networks.** The paper's feed-forward networks are public, but we may not distribute them. The option `--models` adds
+  these networks. The networks that ship with fairchain have the same shape and encodings but other weights, so their
+  gaps differ from the paper's. The network that reads comments was also trained by us. It has the size of the paper's
+  network, but reads other comments with other synonyms.
 - **VeriFair and the other methods** are our implementations of the published descriptions (`benchmarks/baselines`).
-  Only their samples are counted; the times of their authors' programs are not measured. We use VeriFair's rule for the
-  difference of probabilities and for all pairs of groups. It was published for two groups, and for demographic parity
-  as a ratio. **FairSquare** decides a different class of programs exactly and is not run. The paper's own table of both
-  is quoted in the section about other methods; it is about another property.
-- **A bootstrap** has no guarantee, so its number of samples cannot be compared with that of a method that has one. Our
-  bootstrap resamples counts. This has the same distribution as fairlearn's and is far faster.
+  We did not run VeriFair's own program. We use VeriFair's rule for the difference of probabilities and for all pairs of
+  groups. VeriFair was published for two groups, and for demographic parity as a ratio. **FairSquare** decides a
+  different class of programs exactly, and we did not run it. The paper compares its method with VeriFair and FairSquare
+  for another property. The section about other methods quotes this comparison.
+- **A bootstrap** has no guarantee, so its number of samples cannot be compared with the number of samples of a method
+  with a guarantee. Our bootstrap resamples counts. Its intervals have the same distribution as fairlearn's intervals,
+  but take much less time.
 """
 EXACT = Path(__file__).resolve().parents[1] / "docs" / "exact.md"
 
@@ -134,9 +136,9 @@ def _parts(sections: Mapping[str, str], parts: Mapping[str, str]) -> Iterator[st
     """Yield the table of all parts."""
     yield "## Parts\n"
     yield (
-        "Each part was measured separately; its section states when, where and with which version. In settings, n "
-        "seeds are the seeds 0 to n - 1. If other programs used cores while a part ran, its times are affected, but "
-        f"not its counts (*busy*: more than {BUSY:g} cores on average).\n"
+        "Each part was measured separately. Its section states the date, the machine and the version. In the settings, "
+        "n seeds are the seeds 0 to n - 1. If other programs used cores while a part ran, the times of this part are "
+        f"affected, but not its counts. *Busy* means that other programs used more than {BUSY:g} cores on average.\n"
     )
     columns = [Column("part"), Column("measured on"), Column("version"), Column("checks that hold")]
     yield _table(columns, [_summary(sections.get(name), title) for name, title in parts.items()])

@@ -23,9 +23,9 @@ The data are not part of the package: UCI Adult (census), UCI Statlog German Cre
 ## Accuracy
 
 The accuracy is measured on the ONNX files themselves. Held-out rows are the official test file for census, and a
-fixed fifth of the rows for credit and bank. The program uses them neither to train nor to choose an epoch or a seed
-(but see [below](#how-the-seeds-were-chosen)). The error is one standard error. *Majority label* is the held-out
-accuracy of the constant model with the most frequent label.
+fixed fifth of the rows for credit and bank. The program does not use the held-out rows to train, or to choose an
+epoch or a seed. An [earlier experiment](#how-the-seeds-were-chosen) showed held-out accuracies. The error is one
+standard error. *Majority label* is the held-out accuracy of the constant model with the most frequent label.
 
 {accuracy}
 
@@ -40,14 +40,15 @@ numbers of training rows. The threshold of the spec files is {threshold}.
 
 {gaps}
 
-Unfair at {threshold} under uniform inputs: {unfair}. The others are fair. Note the numbers of rows: for a group with
-hardly any training rows the network extrapolates. Age in the credit data ends at 75, so its group 80-89 is empty, and
+Unfair at {threshold} under uniform inputs: {unfair}. The others are fair. Note the numbers of rows. For a group with
+hardly any training rows, the network extrapolates. Age in the credit data ends at 75, so the group 80-89 is empty, and
 all but two applicants are 20 or older.
 
-**Uniform inputs are not the population.** The literature uses them. They give combinations that never occur the same
-weight as common ones: most individuals have no capital gain, but a uniform input nearly always has a large one. A
-network that is fair on uniform inputs can be unfair on real individuals, and vice versa. So verify it again with the
-population that you mean. The rates of the outcome show how much the two differ:
+**Uniform inputs are not the population.** The literature uses uniform inputs, which give combinations that never occur
+the same weight as common combinations. Most individuals have no capital gain, but a uniform input nearly always has a
+large capital gain. A network that is fair on uniform inputs can be unfair on real individuals, and vice versa. So
+verify the network with the population that you mean. The rates of the outcome show how much uniform inputs differ from
+real individuals:
 
 {rates}
 
@@ -66,16 +67,16 @@ smaller sample:
 
 {seeds}
 
-These conditions were fixed after a first experiment with an earlier version of the program: the same recipe with
-other random numbers, 6 seeds for census, 12 for credit and 5 for bank. This experiment showed gaps and held-out
-accuracies; the recipe was not changed after it.
+These conditions were fixed after a first experiment with an earlier version of the program. The experiment used the
+same recipe with other random numbers: 6 seeds for census, 12 for credit and 5 for bank. We saw the gaps and held-out
+accuracies of these networks, and did not change the recipe afterwards.
 
 The experiment also shows how much the gap varies between networks of the same kind. Of the 12 credit networks one was
-constant. Among the other 11 the gap by age ranged from 0.03 to 0.52, and the held-out accuracy from 0.735 to 0.775.
+constant. Among the other 11, the gap by age ranged from 0.03 to 0.52, and the held-out accuracy from 0.735 to 0.775.
 So the accuracy of the credit network above, measured on 200 rows, may be high by chance.
 
 To train again: `python -m benchmarks.train`, with the `torch` extra. On one machine two runs give the same bytes;
-another processor or version of torch may give other weights, and then other numbers.
+another processor or version of torch may give other weights, and therefore other numbers.
 """
 
 

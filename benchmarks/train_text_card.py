@@ -41,10 +41,10 @@ and verification use the same tokeniser and word numbers ([docs/text.md](../docs
 The network was trained on the comments of Wikipedia's talk pages, each rated by about ten raters (`fairchain data get
 toxicity`). A comment is `toxic` if more than half of its raters said so. The splits are those of the publisher:
 train, dev and test. Training used Adam for {epochs} epochs, in batches of {batch} comments of similar length, with a
-learning rate up to {rate} and down again. Gradients were clipped at norm {clip:g}; the loss was cross-entropy without
-weights on the labels. There was one run, with seed {seed}. The number of epochs, the rate and the length were chosen
-on the dev split by a few runs of an earlier version. The test split was used only for the table below. Seed and
-settings do not depend on any verdict.
+learning rate that rises to {rate} and falls again. Gradients were clipped at norm {clip:g}. The loss was cross-entropy
+without weights on the labels. There was one run, with seed {seed}. A few runs of an earlier version chose the number
+of epochs, the learning rate and the number of words on the dev split. The test split was used only for the table
+below. The seed and the settings do not depend on any verdict.
 
 | split | comments | toxic | accuracy | area under the ROC curve | recall | precision |
 | --- | --- | --- | --- | --- | --- | --- |

@@ -48,30 +48,32 @@ SLICE = 0.005
 # and the mean of a hundred by a few thousandths.
 WIDER, TIMED_WIDER = 1.00015, 1.01
 TEXT = """**Networks of few real inputs.** Weights are random (normal, scaled by the number of inputs of a unit). Inputs
-are uniform in [-1, 1], and one more input is the protected feature. Networks that give nearly every input the same
-label are drawn again. The width is that of the certain interval of the gap; no input is sampled. Boxes are counted once
-for each group. Seconds are processor seconds of one core.
+are uniform in [-1, 1], and one more input is the protected feature. If a network gives nearly every input the same
+label, another network is drawn. The tables show the width of the guaranteed interval of the gap. No input is sampled.
+Boxes are counted once for each group. Seconds are processor seconds of one core.
 
-**The examples.** The same is measured for the six-layer networks that ship with fairchain (12 to 19 features besides
-the protected one). Their certain intervals stay wide: branch and bound does not end for them.
+**The examples.** The same quantities are measured for the six-layer networks that ship with fairchain (12 to 19
+features besides the protected feature). Their guaranteed intervals stay wide, because branch and bound does not end for
+these networks.
 
-**Bounds and sampling together.** The threshold is the gap that a long run finds, so that few runs end early. A run of
-bounds with sampling is stopped after some seconds of processor time. With two or three real inputs it begins with
-boxes; sampling alone is then timed separately, for the same seconds. With more inputs boxes are forecast not to be
-worth their cost, and the run is that of sampling, by the same loop.
+**Bounds and sampling together.** The threshold is the gap that a long run finds, so few runs end early. A run of the
+engine `bounds` is stopped after some seconds of processor time. With two or three real inputs, such a run begins with
+boxes, and sampling alone is timed separately for the same seconds. With more inputs, the engine forecasts that boxes
+would cost more than they save. The engine then only samples, by the same loop as sampling alone.
 
-Such a run also spends time on the forecast, on checks whether boxes should begin, and on a longer set-up. This time is
-measured, and sampling alone gets as many more rounds as would have fit into it. These are the next rounds of the same
-run, at the cost of a round in that run. So both sides have the same seed and the same processor time. Other work on the
-machine changes the cost of a round by some hundredths from run to run, but does not affect this comparison. The
-additional rounds are few, and their labels make the interval up to 0.01% narrower or wider. So "never wider" means that
-in each row the median ratio over seeds, rounded to four digits, is at most 1.0001. A ratio of exactly 1 is a run that
-ended with a verdict after the same rounds. Boxes are those of the last seed.
+A run without boxes also spends time on the forecast, on checks whether boxes should begin, and on a longer set-up. This
+time is measured. In the comparison, sampling alone gets the additional rounds that would fit into this time, if each
+costs as much as a round of that run. The additional rounds are the next rounds of the same run. So both sides have the
+same seed and the same processor time. Other programs change the cost of a round by a few hundredths from run to run,
+but do not affect this comparison. The additional rounds are few, and make the interval up to 0.01% narrower or wider.
+So the check requires that in each row the median ratio over seeds, rounded to four digits, is at most 1.0001. If the
+ratio is exactly 1, the run ended with a verdict after the same rounds. The column *boxes* shows the boxes of the last
+seed.
 
-**In turns.** As a control, both engines also run alternately for the same seconds of processor time, 5 ms by 5 ms, and
-take turns in going first. This comparison includes every other difference between them, and the noise of processor
-times. Sampling against itself differed with a standard deviation of six hundredths, so only the mean over all runs
-without boxes is judged."""
+**In turns.** As a control, the two engines also run alternately, 5 ms at a time, for the same seconds of processor
+time. The engines take turns in going first. This comparison includes all other differences between the engines, and the
+noise of processor times. When sampling was compared with itself in this way, the ratios had a standard deviation of six
+hundredths. The check is therefore about the mean over all runs without boxes, and not about single runs."""
 
 
 class Turn(Event):
@@ -224,7 +226,10 @@ def _random_table(sizes: Sizes) -> tuple[Table, list[Check], dict[str, list[int 
                 slowest = max(slowest, *(p[2].seconds if len(p) > 3 else np.inf for p in found))
     columns = [Column("real inputs", "d"), Column("ReLUs"), *(Column(f"width {width:g}") for width in WIDTHS)]
     columns += [Column("boxes, at most", ",d"), Column("last width, median", ".2g"), Column("µs a box", ".0f")]
-    note = "Median seconds until the interval is that narrow, and how many of the networks reached it."
+    note = (
+        "The columns *width* show the median seconds until the interval reaches this width, and how many networks "
+        "reached it."
+    )
     check = Check(
         "two real inputs: a width of 0.001, seconds of the slowest network",
         slowest <= 10,
@@ -439,7 +444,8 @@ def _turns_table(cases: list[tuple[str, Case]], sizes: Sizes) -> tuple[Table, Ch
     mean, error = float(np.exp(np.mean(logs))), float(np.std(logs) / len(logs) ** 0.5)
     columns = [Column("case"), *(Column(each, ".3f") for each in ("median", "geometric mean", "smallest", "largest"))]
     note = (
-        f"Of the {len(logs)} runs without boxes the geometric mean is {mean:.4f}, with a standard error of {error:.4f}."
+        f"For the {len(logs)} runs without boxes, the geometric mean of the ratio is {mean:.4f}, with a standard error "
+        f"of {error:.4f}."
     )
     name = "the same, timed in turns, geometric mean of all runs without boxes"
     check = Check(name, mean <= TIMED_WIDER, f"{mean:.4f}", f"at most {TIMED_WIDER:g}", enforced=sizes.paper)

@@ -34,15 +34,17 @@ from fairchain.executors import default_workers
 
 # Seeds that one process takes at once.
 BLOCK = 50
-TEXT = """Each mode is measured in a case in which it is likely to be wrong; the truth is known by construction. If the
-gap equals the threshold, FAIR and UNFAIR are both counted as wrong. A verdict, the interval of the gap and each family
-of intervals that hold together may each be wrong with probability delta. *Chance* is a probability for a mode whose
-error probability is exactly delta: that of at least as many wrong statements of one kind as were counted. The table has
-the smallest over the kinds of statements. If it is below {alarm:g}, the mode fails. If all modes keep to delta, some of
-the {kinds} kinds of statements here raises a false alarm with probability at most {total:.1g}.
+TEXT = """Each mode is measured in a case in which it is likely to be wrong. The truth is known by construction. If the
+gap equals the threshold, FAIR and UNFAIR are both counted as wrong. A mode makes several kinds of statements: the
+verdict, the interval of the gap, and families of intervals that hold simultaneously. Each kind of statement may be
+wrong with probability delta. For each kind of statement, *chance* is the probability of at least as many wrong
+statements as were counted, if the error probability is exactly delta. The table shows the smallest chance over the
+kinds of statements. If this chance is below {alarm:g}, the mode fails. If all modes keep to delta, the {kinds} kinds of
+statements of all modes together raise a false alarm with probability at most {total:.1g}.
 
-The unsound variant of a mode differs in one rule, level or assumption. It goes through the same measurement until an
-alarm is certain, and shows that the measurement can fail. An exact mode (delta 0) fails if one verdict is wrong."""
+The unsound variant of a mode differs from the mode in one rule, level or assumption. The variant is measured in the
+same way until an alarm is certain. This shows that the measurement detects errors. An exact mode (delta 0) fails if one
+verdict is wrong."""
 
 
 def _by_name(*modes: Mode) -> dict[str, Mode]:

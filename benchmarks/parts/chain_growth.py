@@ -20,13 +20,14 @@ from fairchain.spec import revise
 STEPS = ("age", "workclass", "fnlwgt", "education", "occupation", "capital-gain", "capital-loss", "hours-per-week")
 LAST = "sex"
 KINDS: tuple[ColumnKind, ...] = ("shared", "product")
-TEXT = """The chains are about the census network by race, with more and more features as states; every value is a
-separate state. A chain is learned by the sound rule until all transitions are known within epsilon, together with
-probability 0.9. *Shared* chains have the paper's states. In *product* chains each group has its own states, so these
-chains are larger and exact for each group. Rounds rise and fall as features are added. Most rounds are needed for the
-feature before the last (sex, with two values). Each of its values is seldom reached, and the next transition has a
-probability near one half, which is the hardest to estimate. The paper's seconds are those of its authors, for a rule
-that is not sound (see the first part)."""
+TEXT = """The chains describe the census network by race. Each chain has one feature more than the chain before, and
+every value of a feature is a separate state. The sound rule draws rounds until all transition probabilities are known
+within epsilon, simultaneously with probability 0.9. *Shared* chains have the same kind of states as the paper's chains.
+In *product* chains, each group has its own states. Product chains are therefore larger, and their label probabilities
+have no approximation error. The last feature of every chain is sex, which has two values. The number of rounds rises
+and falls as features are added. Most rounds are needed for the feature before sex. Each of its states is seldom
+reached, and a transition to sex has a probability near one half, which is the hardest to estimate. The paper's seconds
+were measured by its authors, for a rule that is not sound."""
 
 
 @dataclass(frozen=True)

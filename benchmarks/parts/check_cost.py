@@ -21,12 +21,13 @@ MOST = 2.0
 TEXTS = {"workclass": 8, "education": 16, "marital": 7, "occupation": 15, "relationship": 6, "race": 5, "sex": 2}
 NUMBERS = {"age": (17, 90), "education_years": (1, 17), "gain": (0, 9999), "loss": (0, 4000), "hours": (1, 99)}
 TEXT = """A pipeline with an encoder for seven text columns and a scaler for five numbers is fitted on simulated rows
-with the columns of the census data. `check` reads the frame, calls the pipeline without converting it, and counts.
-`check` and `predict` get the same frame and run alternately in one process, and the medians of their processor times
-are compared. The last column compares wall times, which other processes affect. Threads of a linear algebra library
-that wait for the next product count as processor time of both (OMP_NUM_THREADS=1 prevents that). A call of the encoder
-with few rows has a fixed cost, a quarter of the cost for all rows. A check makes two calls: one with 512 rows, which
-shows the kind of answers and that they do not depend on the batch, and one with all rows."""
+with the columns of the census data. `check` reads the frame, calls the pipeline without converting it, and counts the
+decisions. `check` and the pipeline's `predict` get the same frame and run alternately in one process. The table
+compares the medians of their processor times. The last column compares wall times, which other processes affect. While
+threads of a linear algebra library wait for the next product, they use processor time on both sides (OMP_NUM_THREADS=1
+prevents this). A call of the encoder with few rows has a fixed cost, which is a quarter of the cost for all rows. A
+check makes two calls. The first call has 512 rows, and shows the type of the answers, and whether the answers depend on
+the batch. The second call has all rows."""
 
 
 def frame_and_labels() -> tuple[Any, Any]:

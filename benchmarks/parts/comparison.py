@@ -33,17 +33,19 @@ FEWER_EACH, FEWER_MEDIAN = 10.0, 15.0
 # At most so many inputs at a time go through a network, and at most so many evaluations are made.
 PIECE, MOST = 8192, 3_000_000
 TEXT = f"""All methods evaluate the same networks on inputs drawn from the same populations. A round of fairchain shows
-one input as all groups. (For comments, a round has a text of each group, at the same position in the ordered texts of
-the group.) The other methods draw the inputs of each group separately, as published. *Evaluations* are means over seeds
-and *seconds* medians. Methods take turns; a time of milliseconds is the shortest of {REPEATED} repetitions. The others
-use one thread, and fairchain all cores (its short runs hardly use the second core).
+one input as all groups. In the cases about comments, a round has one text of each group, at the same position in the
+ordered texts of the group. The other methods draw the inputs of each group separately, as published. *Evaluations* are
+means over seeds, and *seconds* are medians. The methods run in turns. If a run takes only milliseconds, it is repeated,
+and the shortest of {REPEATED} times is used. The other methods use one thread. fairchain uses all cores, but its short
+runs hardly use the second core.
 
-We implemented the other methods from their published descriptions. VeriFair's rule looks after every sample, as its
-authors' program does. That program evaluates the network one input at a time; ours evaluates many inputs at once, which
-favours VeriFair's rule in time. Its authors' delta of {AUTHORS_DELTA:g} is for each group, here too. We use its
-"causal" specification, a difference of probabilities; demographic parity is a ratio in its paper. Confidence sequences
-look whenever the number of inputs has grown by 1%. The size of the fixed sample is planned with the true rates, which
-are unknown in practice."""
+We implemented the other methods from their published descriptions. VeriFair's rule computes its bounds after every
+sample, as its authors' program does. The authors' program evaluates the network on one input at a time. Our
+implementation evaluates many inputs at once, which makes VeriFair's rule faster. The delta of {AUTHORS_DELTA:g} applies
+to each group, as in the authors' program. We use VeriFair's "causal" specification, which limits a difference of
+probabilities. Demographic parity in VeriFair's paper limits a ratio. Confidence sequences are computed whenever the
+number of inputs has grown by 1%. The size of the fixed sample is planned with the true rates, which are unknown in
+practice."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,10 @@ def _ratios(found: dict[Case, CaseRuns]) -> Table:
         single = [rival.evaluations / ours.evaluations for rival, ours in pairs]
         spread = f"{min(single):.0f} to {max(single):.0f}"
         rows.append([case.owner, case.name, *runs.ratio(RIVAL), spread, *runs.ratio(SEQUENCES)])
-    note = "Ratios of means, all at delta 1e-6; *single seeds* are the smallest and the largest ratio of one seed."
+    note = (
+        "The ratios are ratios of means, at delta 1e-6. *Single seeds* are the smallest and the largest ratio of one "
+        "seed."
+    )
     return Table("Evaluations of others for one of fairchain", columns, rows, note)
 
 
@@ -256,7 +261,7 @@ def _answers(found: dict[Case, CaseRuns]) -> Table:
             given.update(_judged(each.verdicts_of, runs.truth) for each in runs.efforts[name])
         row: list[Cell] = [name, given.total(), given["right"], given["undecided"], given["wrong"]]
         rows.append([*row, _otherwise(found, name)])
-    note = "Against the truth, from one large run of each case that no method has seen."
+    note = "The right answer comes from one large run of each case, which no method has used."
     return Table("Answers", columns, rows, note)
 
 
@@ -280,9 +285,9 @@ def _times(found: dict[Case, CaseRuns], slower: float) -> Table:
         [case.owner, case.name, *(runs.seconds(name) for name in methods)] for case, runs in found.items()
     ]
     note = (
-        f"Medians. {_given(found)} The time of the fixed sample includes planning by simulation. The bootstrap "
-        f"resamples counts, which has the same distribution. fairlearn itself takes {slower:,.0f} times as long (next "
-        "table)."
+        f"The seconds are medians. {_given(found)} The time of the fixed sample includes planning by simulation. The "
+        f"bootstrap resamples counts. fairlearn's own bootstrap resamples rows and takes {slower:,.0f} times as long "
+        "(next table)."
     )
     return Table("Seconds until the verdict", columns, rows, note)
 
@@ -329,12 +334,12 @@ def _papers(found: dict[Case, CaseRuns]) -> Table:
         mine = [here.get((owner, network, protected)) for owner in (owners.OURS, owners.PAPERS)]
         rows.append([f"{network} {protected}", reported.fairsquare, reported.verifair, quoted(reported.seconds), *mine])
     note = (
-        "Seconds. Those of the paper are quoted: its authors ran these programs on their machine, we did not. They "
-        "are about another property than the tables above. Protected features are binned to two groups (the bins are "
-        "not stated), and the property is VeriFair's demographic parity, a ratio of at least 0.85, instead of a "
-        "difference of at most 0.1 over all groups. So credit by age passes there, although it fails in the paper's "
-        "first table. The number of samples is not stated. FairSquare does not read networks with loops, and "
-        "VeriFair's program does not read texts."
+        "The table shows seconds. The paper's seconds are quoted, and were measured on its authors' machine. They are "
+        "about another property than the tables above. In the paper, protected features are binned to two groups (the "
+        "bins are not stated). The property is VeriFair's demographic parity, a ratio of at least 0.85. The tables "
+        "above require a difference of at most 0.1 over all groups. So credit by age is fair in this comparison, but "
+        "unfair in the paper's first table. The number of samples is not stated. FairSquare does not read networks "
+        "with loops, and VeriFair's program does not read texts."
     )
     return Table("The paper's own comparison", columns, rows, note)
 
@@ -384,7 +389,7 @@ def _behind(found: dict[Case, CaseRuns], slower: float) -> list[str]:
         faster = [case for case, runs in found.items() if runs.seconds(name) < runs.seconds(OURS)]
         if faster:
             most = max(found[case].seconds(OURS) - found[case].seconds(name) for case in faster)
-            own = f"; fairlearn itself takes {slower:,.0f} times as long" if name == BOOTSTRAP else ""
+            own = f"; fairlearn's own bootstrap takes {slower:,.0f} times as long as ours" if name == BOOTSTRAP else ""
             at_most = f"up to {1e3 * most:.0f} ms" if most >= 0.001 else "less than 1 ms"
             lines.append(
                 f"{name}{BUT.get(name, '')} takes less time, by {at_most}, in "
@@ -392,8 +397,8 @@ def _behind(found: dict[Case, CaseRuns], slower: float) -> list[str]:
             )
     if any("takes less time" in line for line in lines):
         lines.append(
-            "these networks answer in microseconds, so most of the time is spent elsewhere. The others return a "
-            "decision; fairchain also keeps the evidence from which bounds and witnesses are computed when they are "
+            "the networks answer in microseconds and take the smaller part of these times. The other methods return "
+            "only a decision. fairchain also keeps evidence, from which it computes bounds and witnesses when they are "
             f"read. {_given(found)}"
         )
     return lines

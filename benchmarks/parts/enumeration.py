@@ -32,16 +32,17 @@ FEW = 9 * 16 * 7 * 6 * 5 * 2
 MARRIED = {"marital-status": "Married-civ-spouse", "relationship": "Husband"}
 # Kinds of work, which are left out of small spaces.
 WORK = {"workclass": 9, "occupation": 15}
-TEXT = """**Speed.** All inputs of the census network are enumerated, with four features held at one value and as many
-hours as the size allows. The bare onnxruntime session evaluates as many inputs that are already in memory; the two run
-alternately. The ratio is that of processor times, since both do the same work, whatever else the machine does. The
-longest run is made once, in a separate process, between two halves of as many evaluations of the bare network. Its
-threshold is next to the gap, so that it cannot end early.
+TEXT = """**Speed.** All inputs of the census network are enumerated. Four features are held at one value, and the range
+of the feature `hours-per-week` determines the number of inputs. onnxruntime alone evaluates the same number of inputs,
+which are already in memory. The two programs run alternately. The ratio compares processor times, because the load of
+the machine hardly affects them. The longest run is made once, in a separate process. onnxruntime alone evaluates half
+of the inputs before this run, and half after it. The threshold of the longest run is next to the gap, so the run cannot
+end early.
 
-**Memory.** The peak of a long run is compared with that of a short one, each in its own process.
+**Memory.** The peak memory of a long run is compared with the peak memory of a short run. Each run has its own process.
 
-**At the threshold.** A space of few inputs whose gap is next to the threshold: the verdict is exact, and no option is
-needed."""
+**At the threshold.** The input space is small, and the gap is next to the threshold. The verdict is exact, and no
+option is needed."""
 TITLES = {
     "speed": ("Speed against bare onnxruntime", "enumeration", "bare network"),
     "memory": ("Peak memory of a long run against a short one", "long", "short"),

@@ -15,9 +15,10 @@ THRESHOLD, DELTA, LOW = 0.1, 0.1, 0.0
 FIRST_SEED = 10_000
 # A rule with twice delta spends delta on each answer.
 SPLITS = {"half of delta for each answer": DELTA, "the whole of delta for each answer": 2 * DELTA}
-TEXT = f"""The betting rule decides about two coupled coins with probabilities {LOW:g} and {LOW + THRESHOLD:g}, with a
-threshold of {THRESHOLD:g} at delta {DELTA:g}. The table compares the rule in use (half of delta for each answer) with a
-rule that has the whole delta for each answer. See [the verdict](../docs/mathematics.md#the-verdict)."""
+TEXT = f"""The betting rule decides about two coupled coins with probabilities {LOW:g} and {LOW + THRESHOLD:g}, with
+threshold {THRESHOLD:g} and delta {DELTA:g}. The table compares two rules. The rule in use gives half of delta to each
+answer, and the other rule gives the whole delta to each answer. See [the
+verdict](../docs/mathematics.md#the-verdict)."""
 
 
 def run_once(rule: BettingRule, seed: int, most: int) -> Decision:

@@ -155,17 +155,19 @@ def _note(found: dict[Case, BothRules], sizes: Sizes) -> str:
     rule = reduce(Repeated.__add__, (each.rule for each in found.values()), NONE)
     texts = f" (estimate mode on comments: {sizes.text_repetitions})" if any(c.reads_texts for c in found) else ""
     return (
-        f"Each has {sizes.repetitions} runs{texts}. The paper claims that an estimated difference is wrong by more "
-        f"than {paper.EPSILON:g} in at most {paper.DELTA:.0%} of runs. Estimate mode guarantees this for every group's "
-        f"probability and every difference together. *Anything* is some group's probability or the largest "
-        'difference. The paper\'s rule is run exactly as published (`rule = "paper"`), which takes fewer traces than '
-        "its tables report. With many groups the largest of the estimated differences is also biased upwards. The "
-        f"verdict from this estimate was wrong in {rule.wrong} of {rule.runs:,} runs here, where the threshold is far "
-        "away. (The part on wrong verdicts is about near thresholds.) The rule failed for the widest pair more often "
-        f"than its claim explains in {len(broken(found))} of {len(found)} cases. The true rates are known from "
-        f"{sizes.truth:,} rounds"
+        f"Each rule has {sizes.repetitions} runs for each case{texts}. The paper claims that the error of an estimated "
+        f"difference is above {paper.EPSILON:g} in at most {paper.DELTA:.0%} of runs. Estimate mode guarantees this "
+        "for the probabilities of all groups and for all differences simultaneously. In the columns *anything*, a run "
+        "counts if any of these probabilities or the largest difference has an error above "
+        f"{paper.EPSILON:g}. The paper's rule is run exactly as published "
+        '(`rule = "paper"`), and needs fewer traces than the paper\'s tables report. With '
+        "many groups, the largest estimated difference is biased upwards. The paper's rule gave "
+        f"{rule.wrong} wrong verdicts in {rule.runs:,} runs, because these gaps are far from the threshold. The part "
+        f"`near_threshold` shows its wrong verdicts near the threshold. In {len(broken(found))} of {len(found)} cases, "
+        "the error of the widest pair is too large more often than the paper's claim allows. The true rates are "
+        f"estimated from {sizes.truth:,} rounds"
         + (f" ({sizes.text_truth:,} for comments)" if texts else "")
-        + "; errors within two standard errors of these rates are not counted."
+        + f". An error counts only if it exceeds {paper.EPSILON:g} by more than two standard errors of these rates."
     )
 
 

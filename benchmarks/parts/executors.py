@@ -32,15 +32,16 @@ EVALUATIONS = 10_000_000
 # The network whose two threads are judged; those of other networks are reported.
 JUDGED = ("the census network, groups by race",)
 WIDTHS = (10, 64, 64, 2)
-TEXT = f"""A dense network ({"-".join(map(str, WIDTHS))}) is evaluated for a fixed number of rounds (its epsilon cannot
-be reached). So is a scikit-learn pipeline (a scaler and a forest of 100 trees), called through Python. Every executor
-has {WORKERS} workers of one thread on this machine. Clusters are started, and have computed something, before the clock
-starts. Processes of a pool start within the measured time and import scikit-learn, which takes one or two seconds. The
-run of the pipeline is as long as that of the network, so that this start is a small part of it. The runs take turns.
-*Wall* and *processor* are the shortest of their turns, since other programs can only make them longer. *Processor* is
-the time of this process and all its descendants: workers, schedulers and other processes of a cluster. Certificates
-must be equal. *Cut* means that the budget of seconds ended a run, which then has other counts. Wall time is judged.
-Other programs on the same cores disturb it more than processor time."""
+TEXT = f"""Two models are evaluated for a fixed number of rounds, because their epsilon cannot be reached. The first
+model is a dense network ({"-".join(map(str, WIDTHS))}). The second model is a scikit-learn pipeline (a scaler and a
+forest of 100 trees), which is called through Python. Every executor has {WORKERS} workers of one thread on this
+machine. Clusters are started and have computed something before the clock starts. Processes of a pool start within the
+measured time and import scikit-learn, which takes one or two seconds. The run of the pipeline takes as long as the run
+of the network, so the start is a small part of it. The runs take turns. *Wall* and *processor* are the shortest times
+over all turns, because other programs can only make a run longer. *Processor* is the time of this process and all its
+descendants: workers, schedulers and other processes of a cluster. Certificates must be equal. *Cut* means that the
+budget of seconds ended a run, which then has other counts. The checks are about wall time, which other programs on the
+same cores disturb more than processor time."""
 
 
 @dataclass
@@ -191,7 +192,8 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # mod
                 checks.append(_least(sides[1], sides[0], THREADS_GAIN, sizes))
             elif gain < THREADS_GAIN:
                 behind.append(
-                    f"two threads evaluate {title} {gain:.2f} times as fast as one: each column is drawn alone"
+                    f"two threads evaluate {title} {gain:.2f} times as fast as one thread, because each column is "
+                    "drawn separately"
                 )
     pipeline = forest()
 

@@ -15,9 +15,9 @@ from fairchain.verification.family import verify_family
 
 # Together they may cost this times as much as one by one.
 MOST = 1.1
-TEXT = """Ten questions about the census network have delta 1e-6 for all verdicts together. They are answered as a
-family, which draws one stream of inputs and evaluates each input once, and one by one at a tenth of delta each. Costs
-are evaluations."""
+TEXT = """Ten questions about the census network have delta 1e-6 for all verdicts together. The table compares the
+evaluations of two methods. In a family, all questions use one stream of inputs, and each input is evaluated once. If
+the questions are answered one by one, each question has its own inputs and a tenth of delta."""
 
 
 def _questions(*changes: dict[str, Any]) -> list[Spec]:

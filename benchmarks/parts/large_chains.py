@@ -25,12 +25,17 @@ FORMULAS = {
     "S": 'S=? [ "tenth" ]',
     "R": 'R=? [ F ("left" | "right") ]',
 }
-TEXT = """Each operator has one query, on the probabilities themselves and on intervals around them (2% of each
-probability to either side). There are six kinds of chains. *Layers* is like a chain learned from a feed-forward
-network. *Line* and *square* are random walks whose ends are far apart. In a *graph* every state leads to four random
-others, so that all states are one component. *Steps* and *clusters* are a hundred such graphs with three edges out of
-each. In *steps* these edges lead to the next graph only. In *clusters* they lead to random states, so that all states
-are one component again. *Power* is the slope on logarithmic scales."""
+TEXT = """Each operator has one query. The query is answered for the probabilities themselves, and for intervals around
+the probabilities (2% of each probability to either side). There are six kinds of chains:
+
+- *Layers* is like a chain learned from a feed-forward network.
+- *Line* and *square* are random walks whose ends are far apart.
+- In a *graph*, every state leads to four random states, so all states are one component.
+- *Steps* and *clusters* consist of a hundred random graphs, and three edges lead from each graph to other graphs. In
+  *steps*, these edges lead to the next graph only. In *clusters*, these edges lead to random states, so all states are
+  one component again.
+
+*Power* is the slope on logarithmic scales."""
 ENDS = 10
 CLUSTERS = 100
 WIDTH = 0.02
@@ -138,4 +143,4 @@ def _table(*, bounds: bool, states: tuple[int, ...]) -> Table:
             known = [(size, each) for size, each in zip(states, seconds, strict=True) if each is not None]
             rows.append([kind, operator, *seconds, power(known)])
     title = "Bounds from interval chains" if bounds else "Values"
-    return Table(title, columns, rows, "An empty cell is a query that was refused.")
+    return Table(title, columns, rows, "A dash marks a query that was refused.")

@@ -53,11 +53,11 @@ rows = polars.scan_parquet("decisions/*.parquet").group_by("sex", "age", "hired"
 print(rows.collect(engine="streaming").height)
 """
 TEXT = f"""The recorded decisions have a sex (text), an age (integer) and a decision (text). They are in {FILES} Parquet
-files, each a copy of the first, and are read from the system's cache. `fairchain verify` counts them and decides. It is
-compared with a Python program of three lines, which imports polars and groups the same rows by the same columns. Both
-are whole commands, from start to end, and run alternately. *Processor* is the time of all processes of a command on all
-cores, *peak* the largest memory of one of them. Ratios are those of the shortest runs of each side, which other
-programs disturbed least. The median of the ratios of all turns is stated too."""
+files, which are copies of one file and are read from the system's cache. `fairchain verify` counts the decisions and
+decides. A Python program of three lines imports polars and groups the same rows by the same columns. Both are complete
+commands, measured from start to end, and run alternately. *Processor* is the time of all processes of a command on all
+cores. *Peak* is the largest memory of one process. Ratios compare the shortest run of each side, which other programs
+disturbed least. The median of the ratios of all turns is stated too."""
 
 
 @dataclass(frozen=True)

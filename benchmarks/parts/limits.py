@@ -22,17 +22,17 @@ CHUNK = 8192
 # Rounds over their bound are at least 1 on average, and the mean of a few seeds may fall a little below; far below,
 # the bound or the counts would be wrong.
 LEAST, MOST = 0.7, 4.0
-TEXT = """**Rounds.** A rule that uses coupled rounds and is wrong with probability at most delta needs, on average, at
+TEXT = """**Rounds.** If a rule uses coupled rounds and is wrong with probability at most delta, it needs on average at
 least kl(delta, 1 - delta) / KL rounds (Wald). KL is the information that one round gives against the nearest
-distribution for which the verdict would be wrong, and kl(a, b) is the same quantity for two coins with probabilities a
-and b. For a fair network the nearest such distribution is given by the pair that is hardest to clear. For an unfair
-network it is the nearest distribution in which *every* gap is at most the threshold. KL is computed from a large
-sample, so the bounds are estimates. The bound is computed for a known distribution, and a rule that does not know the
-distribution cannot attain it.
+distribution for which the verdict would be wrong. kl(a, b) is the same quantity for two coins with probabilities a and
+b. For a fair network, the pair of groups that is hardest to decide determines the nearest distribution. For an unfair
+network, KL refers to the nearest distribution in which *every* gap is at most the threshold. KL is computed from a
+large sample, so the bounds are estimates. The bound is computed for a known distribution. A rule that does not know the
+distribution cannot attain the bound.
 
-**Evaluations** have a bound only for some rules: those that clear each pair by rounds in which both its groups are
-evaluated. For a fair network each group is evaluated as long as its hardest pair needs. For an unfair network two
-groups are evaluated in every round."""
+**Evaluations.** The bound of evaluations applies only to rules that decide each pair by rounds in which both groups of
+the pair are evaluated. For a fair network, the bound assumes that each group is evaluated until its hardest pair is
+decided. For an unfair network, the bound assumes that two groups are evaluated in every round."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,9 @@ def distance(case: Case, seeds: int, rounds: int) -> Distance:
 def _about_texts(sizes: Sizes, texts: list[Case]) -> str:
     if texts:
         return (
-            f" The cases about comments have {sizes.text_seeds} seeds. There a round has the texts at one position in "
-            f"the ordered texts of every group; the bound is for such rounds, from {sizes.text_truth // 4:,} of them."
+            f" The cases about comments have {sizes.text_seeds} seeds. A round of these cases has the texts at one "
+            "position in the ordered texts of every group, and the bound is computed from "
+            f"{sizes.text_truth // 4:,} such rounds."
         )
     why = "their data are not here" if sizes.text_seeds else "at this size"
     return f" The two cases about comments are left out: {why}."
@@ -184,6 +185,6 @@ def _near_the_bound(found: list[Distance]) -> Check:
 def _behind(found: list[Distance]) -> list[str]:
     ratios = [each.of_rounds for each in found]
     return [
-        f"against the information bound verdicts take {min(ratios):.1f} to {max(ratios):.1f} times the least number of "
-        "rounds: this is the price of not knowing the network's rates beforehand"
+        f"verdicts need {min(ratios):.1f} to {max(ratios):.1f} times as many rounds as the information bound, because "
+        "fairchain does not know the network's rates beforehand"
     ]

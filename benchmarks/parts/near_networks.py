@@ -206,10 +206,12 @@ def _summary(found: Found, sizes: Sizes) -> Table:
         row += [fmean(line.seconds or 0.0 for line in lines), _how(method)]
         rows.append(row)
     note = (
-        f"{sizes.repetitions} runs for each threshold. Evaluations are the median over networks of the ratio to "
-        "fairchain's at the same delta (at 0.05 for those without one); seconds are the mean, on one core. "
-        "*Counts*: the method uses only the successes of each group. So its long runs use binomial draws at the "
-        "network's rates, and the time of an evaluation of the network is added."
+        f"Each method has {sizes.repetitions} runs for each threshold. The column of evaluations is a ratio: "
+        "evaluations of the method divided by evaluations of fairchain at the same delta (at 0.05 for methods without "
+        "a delta). "
+        "The table shows the median of this ratio over networks, and mean seconds on one core. *Counts* means that the "
+        "method uses only the successes of each group. Its long runs draw binomial counts at the network's rates, and "
+        "the time that the evaluations would take is added."
     )
     title = f"{len({near.case.name for near, _ in found})} networks, thresholds on both sides of their gaps"
     return Table(title, columns, rows, note)
@@ -232,8 +234,8 @@ def _evaluations(found: Found, delta: float) -> Table:
         row += [_line(lines, *method).evaluations_cell for method in methods]
         rows.append([*row, 1e3 * (_line(lines, OURS, delta).seconds or 0.0)])
     note = (
-        "*Rounds that differ*: how often the two groups that are farthest apart are decided differently in a round of "
-        "fairchain. Milliseconds are of one core."
+        "*Rounds that differ* is the share of fairchain's rounds in which the two groups with the largest gap get "
+        "different decisions. Milliseconds are measured on one core."
     )
     if delta == LOOSE:
         note = f"The paper's rule has delta {paper.DELTA:g}; the bootstrap evaluates {TESTED:,} inputs of each group."

@@ -47,19 +47,20 @@ GROUPS = (2, 9)
 SHARE = 25
 # Groups that are drawn independently are followed where a decision is not too far away.
 FAR = 0.01
-TEXT = """**Networks.** Each of our feed-forward networks is verified with two thresholds, just below and just above its
-own gap. The distance is {beside:g}, or half of the gap if that is less. The gap is known from {rounds:,} rounds that no
-verdict has used (seed {seed:,}). The distance of the threshold is at least {errors:.0f} standard errors of this gap.
+TEXT = """**Networks.** Each of our feed-forward networks is verified with two thresholds, one just below and one just
+above its gap. The distance from the threshold to the gap is {beside:g}, or half of the gap if this is less. The gap is
+estimated from {rounds:,} rounds that no verdict has used (seed {seed:,}). The distance is at least {errors:.0f}
+standard errors of this estimate.
 
-**Simulated networks.** Half of the groups have one rate and half another, so with nine groups several pairs are equally
-wide. The threshold is {threshold:g}, and the gap is near it. Gaps at a larger distance show the cost of a decision;
-gaps at a smaller distance are hard. At exactly {threshold:g} a method should stay undecided: UNFAIR is wrong, and FAIR,
-although strictly right, is counted as wrong.
+**Simulated networks.** Half of the groups have one rate, and the other groups have another rate. With nine groups, the
+largest gap therefore occurs in several pairs. The threshold is {threshold:g}, and the gaps are near the threshold.
+Decisions are harder if the gap is nearer to the threshold. At a gap of exactly {threshold:g}, a method should stay
+undecided. UNFAIR is then wrong, and FAIR is counted as wrong, although FAIR is true by definition.
 
-We choose how often two groups of different rates get different decisions in one round: in {alike:.0%} of rounds at a
-gap of {threshold:g} (for real networks see the column *rounds that differ*). This choice affects only fairchain, whose
-rounds compare groups. *Groups drawn independently* is fairchain on the same rates without coupling, where {apart:.0%}
-of rounds differ."""
+We choose how often two groups with different rates get different decisions in one round: in {alike:.0%} of rounds at a
+gap of {threshold:g}. For real networks, the column *rounds that differ* shows this share. The choice affects only
+fairchain, whose rounds compare groups. *Groups drawn independently* shows the results of fairchain at the same rates
+without coupling. In this case, the decisions differ in {apart:.0%} of rounds."""
 
 
 @dataclass(frozen=True)
@@ -181,10 +182,10 @@ def _tables(rows: list[Row], groups: int, sizes: Sizes) -> list[Table]:
         evaluations.append([method, delta, *(line.evaluations_cell if line else None for line in cells)])
         errors.append([method, delta, *(line.errors if line else None for line in cells)])
     note = (
-        f"Means of {sizes.repetitions} runs. *Cap*: every run was still undecided at its limit, "
-        f"{_rounds(sizes):,} rounds for fairchain and {sizes.most:,} evaluations for the other sequential methods. "
-        "We chose these limits; they say nothing about a method. The fixed sample was planned, from the true rates, "
-        "to decide in nine of ten runs."
+        f"The numbers are means of {sizes.repetitions} runs. *Cap* means that every run was still undecided at its "
+        f"limit. We chose the limits {_rounds(sizes):,} rounds for fairchain and {sizes.most:,} evaluations for the "
+        "other sequential methods. The fixed sample was planned with the true rates, so that nine of ten runs reach a "
+        "decision."
     )
     return [
         Table(f"Evaluations by gap, {groups} groups, simulated networks", columns, evaluations, note),
@@ -235,7 +236,7 @@ def _behind(every: list[tuple[str, MethodRuns]]) -> list[str]:
         mine = ours.get((where, line.delta))
         if mine is None or line.method in (OURS, APART) or line.right is None:
             continue
-        name = f"{line.method}, delta {delta_text(line.delta)}"
+        name = f'the method "{line.method}" with delta {delta_text(line.delta)}'
         if line.mean < mine.mean:
             fewer.setdefault(name, []).append(where)
         if line.seconds is not None and mine.seconds is not None and line.seconds < mine.seconds:

@@ -24,8 +24,9 @@ GROUP = FEATURES  # the group comes last, 0 or 1
 SMALLEST_GAP = 0.1
 ROUNDS = 20_000
 TEXT = """The networks are random, with two hidden layers of 12 and 10 neurons. The decision depends on the group only
-through one planted unit. The table counts how often this unit is *first* in its layer (a feature: among the features),
-by its effect on the gap and by the paper's sensitivity. Ties count against it."""
+through one planted unit. A planted neuron is ranked among the neurons of its layer, and a planted feature is ranked
+among the features. The table counts how often the planted unit is *first* by its effect on the gap, and how often by
+the paper's sensitivity. In a tie, the planted unit is ranked last."""
 # What was planted, by family.
 PLANTED = {
     "plain": "the only neuron of the first layer that receives the group",

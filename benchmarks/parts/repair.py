@@ -40,11 +40,11 @@ OWN, NO_ROWS = 3, f"{OURS}, no rows"
 COST_LIMIT, SECONDS_LIMIT = 1.5, 60.0
 TESTED_TEXTS = 20_000
 NEEDED = "`fairchain data get census credit toxicity glove` fetches what they need"
-TEXT = """Each repair ends with a new certificate of the saved network, at delta 1e-6. Its price is measured on rows
-that neither training nor search has used. The paper's networks have no such rows; for them the price is the agreement
-with the original network. The paper's own repairs were not verified again, and that of credit by age is still unfair at
-0.1. Our networks and the paper's have different gaps before the repair. So compare what a repair achieves and loses,
-not where it starts."""
+TEXT = """Each repair ends with a new certificate of the saved network, at delta 1e-6. The price of a repair is measured
+on rows that neither training nor search has used. For the paper's networks we have no such rows, so the price is the
+agreement with the original network. The paper's own repairs were not verified again, and the gap after the paper's
+repair of credit by age is still above 0.1. The gaps before the repair differ between our networks and the paper's. So
+compare the gaps after the repair and the losses, but not the gaps before the repair."""
 SMALL = """
 
 This size searches hardly at all, to see that repairs work: our networks without rows, and with them where they are."""
@@ -225,8 +225,8 @@ def _gaps(rows: list[Row]) -> Table:
         after: list[Cell] = [f"{result.after.gap:.4f}", result.after.decision.name, result.candidates, result.seconds]
         cells.append([*before, *after, f"{reported[0]:.4f} to {reported[1]:.4f}"])
     note = (
-        "The last column has the paper's numbers, for its own network. If the gap of a network is below 0.1 before "
-        "the repair, the threshold is about half of this gap."
+        "The last column shows the paper's numbers for the paper's network. If the gap of a network is below 0.1 "
+        "before the repair, the threshold is about half of this gap."
     )
     return Table("Repairs: what is achieved", columns, cells, note)
 
@@ -241,8 +241,8 @@ def _prices(rows: list[Row]) -> Table:
         paid: list[Cell] = [row.case.owner, row.case.name, price.measure, price.before, price.after, row.lost]
         cells.append([*paid, f"{reported[2]:.4f} to {reported[3]:.4f}", row.paper_lost])
     note = (
-        "*Agreement* is the share of inputs for which both networks give the same decision. The last two columns have "
-        "the paper's numbers, for its own network."
+        "*Agreement* is the share of inputs for which both networks give the same decision. The last two columns show "
+        "the paper's numbers for the paper's network."
     )
     return Table("Repairs: what is lost", columns, cells, note)
 
@@ -253,8 +253,10 @@ def _behind(rows: list[Row]) -> list[str]:
     for row in rows:
         if row.lost > row.paper_lost:
             assert row.result.price is not None
-            lost = f"{row.lost:.4f} of {row.result.price.measure} lost, the paper {row.paper_lost:.4f} of accuracy"
-            found.append(f"repair of {row.case.name} ({row.case.owner}): {lost}")
+            found.append(
+                f"the repair of {row.case.name} ({row.case.owner}) lost {row.lost:.4f} of {row.result.price.measure}; "
+                f"the paper's repair lost {row.paper_lost:.4f} of accuracy"
+            )
     return found
 
 
@@ -304,7 +306,10 @@ def _best(
 
 def _searches(rows: list[list[Cell]]) -> list[Table]:
     columns = [Column("the paper's network"), Column("candidates", ",d"), *(Column(name, ".3f") for name in SEARCHES)]
-    note = f"The best candidate that is fair with a margin of {MARGIN:.0%}, on the same inputs."
+    note = (
+        f"The table shows the agreement of the best candidate that is fair with a margin of {MARGIN:.0%}. All searches "
+        "use the same inputs."
+    )
     return [Table("Agreement reached by each search", columns, rows, note)] if rows else []
 
 

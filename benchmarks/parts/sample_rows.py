@@ -17,10 +17,10 @@ from fairchain.statistics.rules import BatchPlan, every_pair
 
 THRESHOLD = 0.1
 DELTAS = (0.05, 1e-6)
-TEXT = """Both rules decide about rows whose true rates are known. Tables grow by a factor of 1.1 until there is a
-verdict. The table below shows how many rows each rule needs, as a mean over seeds. Groups of equal size favour pairing
-most, but in practice tables have small groups. See [independent
-groups](../docs/mathematics-tables.md#independent-groups)."""
+TEXT = """The table compares two rules: bounds from the counts of each group, and rounds that pair one row of every
+group. The true rates are known. Tables grow by a factor of 1.1 until the rule reaches a verdict. The table shows how
+many rows each rule needs, as a mean over seeds. Pairing works best for groups of equal size, but in practice tables
+have small groups. See [independent groups](../docs/mathematics-tables.md#independent-groups)."""
 
 
 @dataclass(frozen=True)

@@ -30,13 +30,13 @@ MEMORY_LIMIT = 1.5
 WORTHWHILE = 0.75
 # Seconds below which a point is measured again.
 SHORT = 5.0
-TEXT = f"""Networks are random and dense, with ReLU on real features. A run has a fixed number of rounds (its epsilon
-cannot be reached), in a separate process whose peak memory is read at the end. Networks are loaded before the clock
-starts. A point that takes less than {SHORT:g} s is measured several times; the shortest time and the largest memory
-count. *Power* is the slope on logarithmic scales over all points, *last* that of the last two points. A slope of 1 is
-linear; it is smaller for small sizes, since every run has a fixed cost. *Network's work, last* is the same slope of the
-number of multiplications that a thread makes in the network. This would be the growth of time if only these
-multiplications took time."""
+TEXT = f"""Networks are random and dense, with ReLU and real features. A run has a fixed number of rounds, because its
+epsilon cannot be reached. Each run has its own process, whose peak memory is read at the end. Networks are loaded
+before the clock starts. If a run takes less than {SHORT:g} s, it is measured several times. The tables show the
+shortest time and the largest memory. *Power* is the slope on logarithmic scales over all points, and *last* is the
+slope of the last two points. Linear growth has the slope 1. Small sizes have a smaller slope, because every run has a
+fixed cost. *Network's work, last* is the slope of the number of multiplications in the network that a thread makes. If
+only these multiplications took time, time would grow with this slope."""
 # What time can grow by in the long run, by what the program does.
 WHY = {
     "groups": "evaluations grow with the groups, pairs that are counted in every round with their square: 1 to 2",
@@ -229,7 +229,7 @@ def _memory_slopes(found: list[Axis]) -> Table:
             peaks = [(size, each.peak) for size, each in points]
             (first, low), (last, high) = peaks[0], peaks[-1]
             rows.append([axis.name, first, last, low, high, power(peaks), power(peaks[-2:])])
-    return Table("How peak memory grows", columns, rows, "Python and its packages included.")
+    return Table("How peak memory grows", columns, rows, "The memory includes Python and its packages.")
 
 
 def _table(axis: Axis) -> Table:
@@ -294,5 +294,5 @@ def _few_gains(axis: Axis) -> Iterator[str]:
     seconds = {size: each.seconds for size, each in axis.known}
     most = max(seconds, default=1)
     if most > 1 and 1 in seconds and (gain := seconds[1] / seconds[most]) < WORTHWHILE * most:
-        busy = "the section states the load by other programs beside the versions"
-        yield f"{most} threads are {gain:.2f} times as fast as one; {busy}"
+        busy = "the line *Machine* states the load of other programs"
+        yield f"{most} threads are {gain:.2f} times as fast as one thread; {busy}"

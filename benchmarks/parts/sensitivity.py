@@ -29,17 +29,19 @@ CENSUS, CREDIT = ("census", "sex"), ("credit", "age")
 # Inputs of each group: as many as the paper's traces give, and 16 times that.
 INPUTS = TABLE[CENSUS].traces // 2
 TIMES = (1, 16)
-TEXT = """The paper ranks features and neurons by a *sensitivity*: how much more often a group reaches a state, times
-how often the state reaches the outcome. Its figure shows census by sex, divided by the largest value; capital gain
-comes first. The paper draws uniform inputs. Then no feature depends on the group, the true value is 0 for every
-feature, and the counted values are sampling error. Here the same formula is counted for several seeds, from as many
-inputs of each group as in the paper. Bars are medians, lines go from the smallest to the largest value. The paper does
-not say into how many states it divided each feature. Ours are those of `explain`, so its points may lie outside our
-lines.
+TEXT = """The paper ranks features and neurons by their *sensitivity*. Sensitivity is the product of two numbers: how
+much more often one group reaches a state than another group, and how often this state leads to the outcome. The paper's
+figure shows census by sex. The values in the figure are divided by the largest value, and capital gain has the largest
+value. The paper draws uniform inputs. No uniform feature depends on the group, so the true sensitivity of every feature
+is 0, and the counted values are sampling error. We compute the same formula for several seeds, with as many inputs of
+each group as in the paper. In our figures, bars show medians, and lines extend from the smallest to the largest value.
+The paper does not state into how many states it divided each feature. We use the states of `explain`, so the paper's
+points may lie outside our lines.
 
-fairchain measures the *effect* of an intervention on a unit: by how much the gap between the two groups shrinks. A
-feature of uniform inputs is held at its mean, and a neuron gets its value for another input. The bounds of all effects
-hold together with probability 1 - 1e-6. A negative effect means that the gap would grow."""
+fairchain measures the *effect* of an intervention on a unit, which is the amount by which the intervention reduces the
+gap between the two groups. For uniform inputs, the intervention sets a feature to its mean. A neuron gets the value
+that it has for another input. The bounds of all effects hold simultaneously with probability 1 - 1e-6. A negative
+effect means that the intervention increases the gap."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +161,8 @@ def _said(each: Features) -> str:
     """Return the findings on one network in words."""
     clear = [unit.name for unit in each.found.ranked() if unit.effect.low > 0 or unit.effect.high < 0]
     return (
-        f"On {each.network} the gap is {each.found.gap:.4f}. Of the paper's {len(SENSITIVITIES)} points {each.inside} "
-        f"lie between the smallest and the largest of {len(each.runs)} counts. Features whose bounds exclude 0: "
+        f"On {each.network}, the gap is {each.found.gap:.4f}. The values of our {len(each.runs)} runs enclose "
+        f"{each.inside} of the paper's {len(SENSITIVITIES)} points. Features whose bounds of the effect exclude 0: "
         f"{', '.join(clear) or 'none'}."
     )
 
@@ -175,8 +177,9 @@ def _noise_table(found: list[Features]) -> Table:
     ]
     ratios = [fmean(map(max, each.more)) / fmean(map(max, each.runs)) for each in found]
     note = (
-        f"With {TIMES[-1]} times as many inputs the largest value is {', '.join(f'{ratio:.2f}' for ratio in ratios)} "
-        f"times as large. Sampling error is proportional to one over the root of their number: {TIMES[-1] ** -0.5:g}."
+        f"With {TIMES[-1]} times as many inputs, the largest values shrink by the factors "
+        f"{', '.join(f'{ratio:.2f}' for ratio in ratios)}. Sampling error is proportional to one over the square root "
+        f"of the number of inputs, so the expected factor is {TIMES[-1] ** -0.5:g}."
     )
     return Table("The paper's formula for features, with more inputs", columns, rows, note)
 
@@ -190,7 +193,7 @@ def came_first(runs: Sequence[Sequence[float]], names: Sequence[str]) -> str:
 def _features_table(found: Explanation) -> Table:
     columns = [Column("feature"), Column("effect on the gap [bounds]"), Column("gap left", ".4f")]
     rows: list[list[Cell]] = [[unit.name, f"{unit.effect:.4f}", unit.remaining] for unit in found.ranked()]
-    note = f"{_gap_of(found)}. The paper's sensitivity is 0 for every feature here too."
+    note = f"{_gap_of(found)}. The true sensitivity of every feature is 0 here too."
     return Table("Credit by age: features", columns, rows, note)
 
 
@@ -213,14 +216,14 @@ def _neurons_table(found: Explanation) -> Table:
         [unit.name, f"{unit.effect:.4f}", unit.remaining, unit.sensitivity.estimate, unit.share] for unit in units
     ]
     note = (
-        f"{_gap_of(found)}. The table has the first {SHOWN} neurons by each measure, {len(units)} of all "
-        f"{len(found.units)}."
+        f"{_gap_of(found)}. The table shows the first {SHOWN} neurons by each measure, which are {len(units)} "
+        f"of all {len(found.units)} neurons."
     )
     agreed = found.agreement
     if agreed.kendall is not None:
         note += (
-            f" The first {agreed.top} of both measures have {agreed.common} in common. Kendall's rank correlation over "
-            f"all neurons is {agreed.kendall:.2f}."
+            f" The two measures share {agreed.common} of their first {agreed.top} neurons. Kendall's rank correlation "
+            f"over all neurons is {agreed.kendall:.2f}."
         )
     return Table("Credit by age: neurons", columns, rows, note)
 

@@ -19,12 +19,12 @@ from benchmarks.sizes import Sizes
 
 LATENCY, CONNECTIONS, FIRST = 0.05, 16, 200
 LEAST = 0.9
-TEXT = """A service in a separate process answers each request after 50 ms. Each request has one input, over 16
-connections: rows of a table, which are counted, and drawn inputs, which are sampled. The size of a batch of drawn
-inputs follows from the counts of the batch before. While its last answers are on their way, idle connections request
-the inputs that are expected next. *Busy* is a ratio for the requests after the first 200. Its numerator is the time
-that the service works on them, by its own clock. Its denominator is 16 (connections) times the time from the 201st
-request to the end of the last one."""
+TEXT = """A service in a separate process answers each request after 50 ms. Each request has one input, and 16
+connections are used. The first question counts the rows of a table, and the second question samples drawn inputs. The
+size of a batch of drawn inputs follows from the counts of the previous batch. While the last answers of a batch are on
+their way, idle connections request the inputs that are expected next. *Busy* is a ratio for the requests after the
+first 200. Its numerator is the time in which the service works on these requests, measured by the service. Its
+denominator is 16 (connections) times the time from the 201st request to the end of the last request."""
 
 
 @contextmanager

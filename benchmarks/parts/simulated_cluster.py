@@ -37,15 +37,16 @@ FAILURES = (0.0, 1.0, 20.0)
 # Microseconds that a run of size paper measured, on a machine with other work: for a tally in a reply, and for a reply
 # without and with a scheduler. A simulation from these costs has the same counts everywhere; docs/scaling.md has them.
 KEPT_TALLY, KEPT_REPLIES = 9.6, {"none": 58.0, "Dask": 3210.0, "Ray": 786.0}
-TEXT = f"""This part estimates what 10<sup>12</sup> evaluations would cost on {WORKERS:,} cores; nothing was run on so
-many. *Measured*: the processor time of the coordinator for a reply, and for each tally in it (counts of {CHUNK:,}
-rounds of four groups). The coordinator runs the code of a real run (`Sampler.run`) with {WORKERS:,} workers that answer
-at once. Also measured is the process that contains a client and a scheduler of Dask, or a driver of Ray, for a group
-without work.
+TEXT = f"""This part estimates what 10<sup>12</sup> evaluations would cost on {WORKERS:,} cores. No run used so many
+cores. The part *measures* two processor times of the coordinator: the time for a reply, and the time for each tally in
+the reply. A tally contains the counts of {CHUNK:,} rounds of four groups. The coordinator runs the code of a real run
+(`Sampler.run`) with {WORKERS:,} workers that answer at once. The time that Dask or Ray adds to a reply is measured with
+requests without work. This is the time of the process that contains Dask's client and scheduler, or Ray's driver.
 
-*Simulated*, with a fixed seed: workers have 60% to 110% of {SPEED:.0e} evaluations a second, fail at random and are
-away for {AWAY:g} seconds. Batches and groups are those of the program, lost groups are sent again, and the coordinator
-takes replies one by one. The counts do not depend on the workers."""
+The complete run is *simulated*, with a fixed seed. Workers make 60% to 110% of {SPEED:.0e} evaluations a second. They
+fail at random and are then away for {AWAY:g} seconds. The program determines the batches and divides them into groups
+of chunks. Lost groups of chunks are sent again. The coordinator processes the replies one by one. The counts do not
+depend on the workers."""
 
 
 class AtOnce(Executor):
@@ -226,7 +227,10 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # not
     heads += [Column("cores until it saturates", ",.0f")]
     columns = [Column("scheduler"), Column("failures of a worker an hour", "g"), Column("seconds", ",.0f")]
     columns += [Column("perfect workers", ",.0f"), Column("lost groups", ",d"), Column("coordinator busy, %", ".0f")]
-    each = f"{1e6 * per_tally:.1f} microseconds for each tally in a reply: {1 / per_tally:,.0f} tallies a second."
+    each = (
+        f"Each tally in a reply takes {1e6 * per_tally:.1f} microseconds, so the coordinator can add "
+        f"{1 / per_tally:,.0f} tallies a second."
+    )
     return PartResult(
         text=TEXT,
         tables=[

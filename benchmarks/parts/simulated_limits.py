@@ -19,14 +19,17 @@ from fairchain.statistics import SHARE, BettingRule, Tally
 from fairchain.statistics.tally import count_together
 from fairchain.statistics.two_sample import two_sample_bounds
 
-TEXT = """Rounds are simulated with known rates, so the bound is exact. *Shares*: the decision changes for this share of
-individuals (`individual`); a round either shows a change or not. *Tied pairs*: ten groups have a higher rate than ten
-others, and each of the 100 pairs is equally far above the threshold. The bound is that of one pair, with two
-evaluations in a round. *All alike*: 20 groups have the same rate. Every pair must be cleared, and the slowest of 380
-pairs takes longer than the average one, even for a rule that knows all rates. So this case is compared with such a
-rule: a sequential probability ratio test for each pair, with the same groups left out. *One huge group*: the table has
-the rows of the smaller group that show a difference below the threshold, and the rows that would suffice if the other
-rate were known."""
+TEXT = """Rounds are simulated with known rates, so the bound is exact. There are four kinds of cases:
+
+- *Share.* The decision changes for this share of individuals (`individual`). In each round, the decision either changes
+  or stays the same.
+- *Tied pairs.* Ten groups have a higher rate than ten other groups. The gaps of the 100 pairs are equal and above the
+  threshold. The bound is the bound for one pair, with two evaluations in a round.
+- *All alike.* 20 groups have the same rate. FAIR requires a decision about all 380 ordered pairs. The slowest pair
+  takes longer than the average pair, even for a rule that knows all rates. So this case is compared with such a rule: a
+  sequential probability ratio test for each pair. This rule leaves out a group when all its pairs are decided.
+- *One huge group.* The second table shows how many rows of the smaller group are needed to show that the difference is
+  below the threshold. The table also shows how many rows would be enough if the rate of the larger group were known."""
 # Shares that are fair, and true ones.
 SHARES = ((0.1, 0.3), (0.05, 0.2), (0.01, 0.1), (0.01, 0.3), (0.1, 0.145))
 THRESHOLD = 0.1

@@ -36,17 +36,18 @@ WARM_LIMIT = 5.0
 # Inputs that the bare network evaluates again and again: a multiple of every batch size.
 RESIDENT = 2**18
 BARE_START = (sys.executable, "-c", "import numpy, onnxruntime")
-TEXT = """**Time of a long run.** A long `verify` is compared with the bare onnxruntime session on as many inputs that
-are already in memory. The two run alternately. The *ratio*, which is judged, is the median of the ratios of all turns.
-It is not the ratio of the two medians of seconds: a slow moment of the machine affects one turn, but not the median.
-*Best of each* divides the two shortest runs, which may be of different turns. A ratio below 1.0 is impossible in the
-long run. One thread on each side is judged; two are only reported.
+TEXT = """**Time of a long run.** A long `verify` is compared with onnxruntime alone (the *bare* network), which
+evaluates the same number of inputs. These inputs are already in memory. The two programs run alternately. A check
+limits the *ratio*, which is the median of the ratios of all turns. The ratio is not the ratio of the two medians of
+seconds. If the machine is slow for a moment, one turn is affected, but not the median. *Best of each* is the ratio of
+the two shortest runs, which may be from different turns. A ratio below 1.0 is impossible in the long run. The checks
+are about one thread on each side. Runs with two threads are only reported.
 
-**Start.** A first verdict from the shell is compared with starting Python and importing numpy and onnxruntime.
-fairchain's modules are compiled before, as an installer does. **Memory.** The peak of a long run is compared with that
-of a short one, each in its own process. **Warm verdict.** One call in a process that has already loaded the network and
-read the comments is compared with the network alone on the same batches, by processor time. Bounds and witnesses are
-computed when they are read; this time is not included."""
+**Start.** A first verdict from the shell is compared with starting Python and importing numpy and onnxruntime. The
+modules of fairchain were compiled before, as an installer does. **Memory.** The peak memory of a long run is compared
+with the peak memory of a short run. Each run has its own process. **Warm verdict.** The process has already loaded the
+network and read the comments. The processor time of one call is compared with the time of the network alone on the same
+batches. Bounds and witnesses are computed when they are read, so their time is not included."""
 TITLES = {
     "workers": ("Throughput of two workers against one", "two", "one"),
     "start": ("Start of the command against importing numpy and onnxruntime", "fairchain", "imports"),

@@ -18,10 +18,11 @@ PLANTED = ((2, 0), (3, 1), (0, 1))
 SHARE, THRESHOLD, DELTA, RATE = 0.02, 0.1, 0.05, 0.5
 ROWS = 60_000
 MOST_WRONG = DELTA
-TEXT = f"""Tables have {ROWS:,} rows with five categories. Each row gets the outcome with probability {RATE:g}. In one
-planted subgroup, the intersection of three features with {SHARE:.0%} of the rows, this probability is lower by
-{2 * THRESHOLD:g}, twice the threshold. All intersections of up to three features are searched at delta {DELTA:g}. A
-naive search takes the subgroup with the largest estimated gap, with its own 95% interval."""
+TEXT = f"""Each table has {ROWS:,} rows and five categorical features. Each row gets the outcome with probability
+{RATE:g}. The planted subgroup is an intersection of three features and contains {SHARE:.0%} of the rows. In the planted
+subgroup, the probability of the outcome is lower by {2 * THRESHOLD:g}, which is twice the threshold. All intersections
+of up to three features are searched at delta {DELTA:g}. A naive search selects the subgroup with the largest estimated
+gap and computes a 95% interval for this subgroup alone."""
 
 
 def table(seed: int, *, planted: bool) -> dict[str, NDArray[np.generic]]:

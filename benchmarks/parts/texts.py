@@ -41,9 +41,9 @@ TITLES = {
     "shell": ("Verdict at delta 1e-6 from the shell against the paper's time", "ours", "paper"),
     "estimate": (f"Everything within {ACCURACY:g} at delta 1e-6, from the shell", "ours", "paper"),
 }
-TEXT = """The first three tables are ratios of processor times, one thread on each side. The last two compare the wall
-time of commands with the minutes that the paper reports for its own network of the same size, on its authors' laptop.
-They are meaningful only if nothing else is running."""
+TEXT = """The first three tables show ratios of processor times, with one thread on each side. The last two tables
+compare the wall time of commands with the minutes that the paper reports. The paper's network has the same size and ran
+on its authors' laptop. Wall times are meaningful only if no other program runs."""
 
 
 def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # the network that ships

@@ -28,8 +28,8 @@ from fairchain.spec import CategoryFeature, revise
 TRAINED = 32_561
 DELTA, THRESHOLD, MOST_LOST = 0.05, 0.05, 0.01
 TEXT = f"""A boosted classifier of the census gets a decision threshold for each sex. fairlearn's `ThresholdOptimizer`
-aims at a gap of 0 on the rows that it is fitted on. fairchain aims at a verdict below {THRESHOLD:g} at delta {DELTA:g}
-on rows that the search has not used."""
+aims at a gap of 0 on the rows on which it is fitted. fairchain aims at the verdict FAIR, with threshold {THRESHOLD:g}
+and delta {DELTA:g}, on rows that the search has not used."""
 
 
 def run(sizes: Sizes, _models: Path | None) -> PartResult:

@@ -32,10 +32,11 @@ from benchmarks.sizes import Sizes
 from fairchain import OnnxModel, Verdict, verify
 
 DELTAS = (0.1, 0.05, DELTA)
-TEXT = """The property of each case is: the largest difference of P(outcome) between two values of the protected feature
-is at most 0.1. *Evaluations* is the number of evaluations of the network, the mean over seeds. Times are medians of one
-call of `verify` with the network loaded, on all cores. *States* counts start, groups and labels, as in the paper. The
-*true gap* comes from one large run of rounds that no verdict has used."""
+TEXT = """In each case, the property is: the largest difference of P(outcome) between two values of the protected
+feature is at most 0.1. *Evaluations* is the number of evaluations of the network, as a mean over seeds. Times are
+medians of one call of `verify` on all cores, after the network was loaded. *States* is the number of states, including
+start, groups and labels, as in the paper. The *true gap* comes from one large run of rounds that no verdict has
+used."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _verdicts(best: dict[Case, Verdicts], truths: dict[Case, Truth]) -> Table:
         rounds = fmean(verdict.rounds for verdict in each.verdicts)
         row: list[Cell] = [case.owner, case.name, case.groups, case.states, rounds, each.evaluations]
         rows.append([*row, str(each.verdicts[0].gap), truths[case].gap, each.decisions, each.milliseconds])
-    note = "A verdict stops as soon as the threshold is decided, so its bounds of the gap are wide."
+    note = "A run stops as soon as the verdict is known, so the bounds of the gap are wide."
     return Table("Verdicts at delta 1e-6", columns, rows, note)
 
 
@@ -172,9 +173,12 @@ def _beside_the_paper(best: dict[Case, Verdicts], truths: dict[Case, Truth]) -> 
             [*row, each.evaluations, reported.traces, f"{paper.quoted(reported.seconds)}{_unit(reported.seconds)}"]
         )
     otherwise = [case.title for case, each in best.items() if each.decisions != case.reported.verdict]
-    note = "The paper's columns are its own numbers, on its own networks and its authors' machine, at delta 0.1."
+    note = (
+        "The paper's columns are quoted. Their numbers come from the paper's networks and its authors' machine, at "
+        "delta 0.1."
+    )
     if otherwise:
-        note += f" The verdict differs from the paper's for {', '.join(otherwise)}: another network has another gap."
+        note += f" For {', '.join(otherwise)}, the verdict differs from the paper's, because the gap differs."
     return Table("The same beside what the paper reports", columns, rows, note)
 
 
@@ -260,9 +264,9 @@ def _behind(verdicts: dict[Case, dict[float, Verdicts]], repeated: dict[Case, Bo
     dearer = sum(ratio >= 1 for ratio in more)
     if dearer:
         found.append(
-            f"estimate mode at the paper's accuracy evaluates the network more often than the paper did in {dearer} of "
-            f"{len(more)} cases, up to {max(more):.0f} times as often. This is the cost of its guarantee, which the "
-            f"paper's rule did not keep in {len(estimates.broken(repeated))} of {len(repeated)} cases"
+            f"at the paper's accuracy, estimate mode needs more evaluations than the paper reports in {dearer} of "
+            f"{len(more)} cases, up to {max(more):.0f} times as many. This is the cost of a guarantee. The paper's "
+            f"rule broke its own claim in {len(estimates.broken(repeated))} of {len(repeated)} cases"
         )
     return found
 

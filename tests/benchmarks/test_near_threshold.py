@@ -78,8 +78,8 @@ def test_a_method_that_needs_less_near_the_threshold_is_named() -> None:
     ours = line(rivals.OURS, ["FAIR"], [100])
     cheaper = replace(line(rivals.SEQUENCES, ["FAIR"], [99]), seconds=0.4)
     assert boundary._behind([("here", ours), ("here", cheaper)]) == [
-        "near the threshold, sequences, union bound, delta 1e-6 needs fewer evaluations: here",
-        "near the threshold, sequences, union bound, delta 1e-6 is faster: here (400 against 500 ms)",
+        'near the threshold, the method "sequences, union bound" with delta 1e-6 needs fewer evaluations: here',
+        'near the threshold, the method "sequences, union bound" with delta 1e-6 is faster: here (400 against 500 ms)',
     ]
     assert boundary._behind([("here", ours), ("there", cheaper)]) == []
 
