@@ -32,7 +32,7 @@ from fairchain.number_format import bounded
 @shared.option(
     "--min-size",
     float,
-    "Leave out smaller subgroups; the size is a number of inputs, or a share if below 1.",
+    "Smallest size of a searched subgroup: a number of inputs, or a share if below 1.",
     default=0.01,
 )
 @shared.outcome
