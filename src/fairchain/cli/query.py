@@ -181,7 +181,7 @@ def _remarks(chain: Chain, answer: Any) -> str:
     metadata = chain.metadata
     lines = [f"{len(chain):,} states, {len(chain.sources):,} transitions"]
     if isinstance(metadata.get("rounds"), int):
-        lines[0] += f", learned from {metadata['rounds']:,} rounds as each group"
+        lines[0] += f", learned from {metadata['rounds']:,} rounds for each group"
     found, product = metadata.get("fidelity"), metadata.get("kind") != "shared"
     error = measured(found, 4)
     if error and isinstance(found, dict):

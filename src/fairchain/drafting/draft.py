@@ -44,10 +44,10 @@ from fairchain.statements import MANY_DROPPED
 from fairchain.tables import RawTable, TableRows, encode_rows, read_table
 
 TEXT_READING = 'reading: "{reading}" is about texts; name their column: text=... (--text)'
-OWN_RANGES = "State ranges of your own, chosen without these rows, or give other rows of the same source"
+OWN_RANGES = "State ranges that you chose without these rows, or give other rows from the same source"
 SAME_ROWS = f": the guarantee of a sample does not hold for the same rows. {OWN_RANGES}."
 ROWS_ALONE = (
-    f', so the verdict is about these rows alone. {OWN_RANGES}, and write as = "sample" to speak about the source.'
+    f', so the verdict is about these rows alone. {OWN_RANGES}, and set as = "sample" for a verdict about the source.'
 )
 NO_GAP = (
     "The model does not take {name}, and no uniformly drawn input depends on it: there can be no gap. Compare the rows "
@@ -306,6 +306,6 @@ def _rows_are(
     if not ranges or options.reading not in (None, "sample"):
         return options.reading or "sample"
     stated = options.reading == "sample"
-    text = f"The ranges of {shown(ranges[0])} were cut by looking at these rows" + (SAME_ROWS if stated else ROWS_ALONE)
+    text = f"The ranges of {shown(ranges[0])} were derived from these rows" + (SAME_ROWS if stated else ROWS_ALONE)
     told.append(Guess("population.as", text, loud=stated))
     return "sample" if stated else "population"
