@@ -115,7 +115,7 @@ def query(
 @learning
 @shared.quiet
 def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
-    """Write the chain of SOURCE, which is a spec or a chain file, in a format of PRISM, Storm, Graphviz or JSON.
+    """Write the chain of SOURCE, which is a spec or a chain file, for PRISM, Storm or Graphviz, or as JSON.
 
     If SOURCE is a spec, the command first learns the chain.
     """

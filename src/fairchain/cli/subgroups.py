@@ -52,7 +52,7 @@ def subgroups(
 ) -> int:
     """Find the subgroups of SPEC whose rate of the outcome differs most from the rate of all other inputs.
 
-    The command searches all intersections of the protected features up to a depth. All printed intervals hold
+    The command searches all intersections of at most --depth protected features. All printed intervals hold
     simultaneously.
 
     \b
