@@ -92,9 +92,10 @@ def _class(name: str, each: Any) -> list[str]:
         for key, value in vars(each).items()
         if not key.startswith("_") and inspect.getdoc(value) and _is_member(value)
     ]
+    title = "*Properties and methods*"
     if issubclass(each, Enum):
-        members = [f"- `{value.name}`" for value in each]
-    return [f"### {name}", _documented(each), *_fields(each), *(["\n".join(members)] if members else [])]
+        title, members = "*Members*", [f"- `{value.name}`" for value in each]
+    return [f"### {name}", _documented(each), *_fields(each), *([title, "\n".join(members)] if members else [])]
 
 
 def _fields(each: Any) -> list[str]:

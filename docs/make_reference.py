@@ -41,7 +41,7 @@ VERDICT = {
     "or the smallest observed ratio",
     "threshold": "the threshold of the property",
     "delta": "the largest probability of a wrong verdict; 0 if the verdict does not depend on random draws",
-    "epsilon": "in estimate mode, the largest half width of an interval; otherwise null",
+    "epsilon": "in estimate mode, the largest allowed half width of an interval; otherwise null",
     "property": "the question as a formula",
     "groups": "for each group and outcome: `name`, `outcome`, `probability`, `low`, `high`, `evaluations`",
     "left_out": "the groups below `min_size`: `name`, `size`",
@@ -59,7 +59,7 @@ VERDICT = {
     "forecast": "if the verdict is UNDECIDED: for drawn inputs, the estimated number of further rounds until a "
     "verdict; for a table, the factor by which the table would have to grow; otherwise null",
     "seed": "the seed of the random numbers; null if no inputs were drawn",
-    "seed_origin": "`derived` from network, spec and data, or `chosen`; null if no inputs were drawn",
+    "seed_origin": "`derived` from model, spec and data, or `chosen`; null if no inputs were drawn",
     "rule": "the rule that led to the verdict ([list](#rules))",
     "sound": "whether the guarantee holds; false only for the rule `paper`",
     "model_sha256": "SHA-256 of the network; empty for a function or for recorded decisions",
@@ -109,9 +109,9 @@ CERTIFICATE = {
     "spec": "the complete spec; paths are reduced to file names",
     "claims": "the output of `verify --json`, without `seconds`, `witnesses`, `free_regions`, `forecast`, `notes`, "
     "`assumptions` and `unseen`",
-    "evidence": "every count, in one of three forms ([below](#evidence))",
-    "digest": "SHA-256 of all fields except `digest` and `times`, as canonical JSON; it detects accidental changes, "
-    "and `recheck` detects forgery",
+    "evidence": "every count, in one of three formats ([below](#evidence))",
+    "digest": "SHA-256 of all fields except `digest` and `times`, as canonical JSON; `digest` detects accidental "
+    "changes, and `recheck` detects forgery",
     "times": "the date and the duration; the other fields of two runs with the same spec and seed are equal",
     "notes": "the assumptions and remarks of the verdict; `recheck` prints them, but does not check them",
 }
@@ -131,7 +131,7 @@ ROWS = {
     "outcomes": "the indices of the counted outcomes",
     "trials": "the number of rows in each subgroup",
     "successes": "the number of these rows with each outcome",
-    "labels": "the indices of all labels of these rows, whether or not a label is counted",
+    "labels": "the indices of all labels of these rows, including labels that are not counted outcomes",
     "only": "for texts that are shown as every group: the number of texts that get an outcome as one group but not as "
     "another",
 }
@@ -143,7 +143,7 @@ ENUMERATION = {
     "sizes": "the number of values of each of these features",
     "summed": "the features that the network ignores",
     "outcomes": "the indices of the counted outcomes",
-    "segments": "the weights of every segment, a sequence of points",
+    "segments": "the segments, which are sequences of points, with their weights",
 }
 
 BATCH = {
@@ -153,9 +153,9 @@ BATCH = {
     "groups": "the indices of the evaluated groups",
     "leader": 'the pair of groups and the outcome whose counts in this batch are used for the bet against "every gap '
     'is at most the threshold", or null',
-    "phase": "in estimate mode: 0 for the pilot rounds, then the index of the attempt to reach epsilon, which starts "
-    "with new counts. Otherwise: 0 until the verdict, and 1 for later rounds, which only make intervals narrower",
-    "labels": "the indices of all labels in the batch, whether or not a label is counted",
+    "phase": "in estimate mode: 0 for the pilot rounds, then 1, 2, ... for the attempts to reach epsilon, each with "
+    "new counts. Otherwise: 0 until the verdict, and 1 for later rounds, which only make intervals narrower",
+    "labels": "the indices of all labels in the batch, including labels that are not counted outcomes",
     "together": "for each chunk and outcome, the upper triangle of a symmetric matrix, row by row. Entry (i, j) is the "
     "number of rounds in which groups i and j both get the outcome, and entry (i, i) is the number of successes of "
     "group i",
@@ -166,9 +166,10 @@ SEGMENT = {
     "points": "the number of points in the segment; segments follow each other without gaps",
     "evaluations": "the number of evaluated inputs with a positive weight",
     "inputs": "the number of these inputs in each subgroup",
-    "labels": "the indices of all labels of these inputs",
-    "weights": "for each subgroup: the total weight of its inputs, then the weight of its inputs with each outcome, as "
-    "whole numbers in strings. If weights are not rational, all lower bounds come first, then all upper bounds",
+    "labels": "the indices of all labels of these inputs, including labels that are not counted outcomes",
+    "weights": "for each subgroup: the total weight of its inputs, then the weight of its inputs with each outcome. "
+    "Each weight is a whole number, written as a string. If weights are not rational, all lower bounds come first, "
+    "then all upper bounds",
     "chain": "SHA-256 of the other fields and of the `chain` of the previous segment; the chain starts with a hash of "
     "the network, the data and the question",
     "only": "for each outcome and each ordered pair of compared subgroups, the weight of the points that get the "

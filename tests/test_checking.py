@@ -97,7 +97,7 @@ def test_an_estimator_that_decides_nothing_is_refused() -> None:
 def test_a_printed_verdict_says_how_many_rows_would_decide() -> None:
     verdict = fairchain.check(None, people(100), protected="sex", prediction="loan", threshold=0.2)
     assert (verdict.decision.name, verdict.stopped) == ("UNDECIDED", "rows")
-    assert f"about {verdict.forecast} times as many, in a new table" in str(verdict)
+    assert f"a new table with about {verdict.forecast} times as many rows" in str(verdict)
 
 
 def test_missing_values_of_other_columns_do_not_matter_to_recorded_decisions() -> None:
@@ -484,7 +484,7 @@ def test_a_constant_model_is_not_a_pass() -> None:
 def test_ranges_that_were_cut_from_the_rows_make_the_rows_the_population() -> None:
     verdict = fairchain.check(None, people(), protected="age", prediction="loan")
     assert verdict.exact
-    assert any("were cut by looking at these rows" in text for text in verdict.assumptions)
+    assert any("were derived from these rows" in text for text in verdict.assumptions)
     groups = {"age": {"young": [18, 39], "old": [40, 70]}}
     sample = fairchain.check(None, people(), protected="age", prediction="loan", groups=groups)
     assert sample.rule == "fixed sample"

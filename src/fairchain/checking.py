@@ -97,7 +97,7 @@ def check(
     progress: Report | bool | None = None,
     certify: bool = False,
 ) -> Verdict | FamilyVerdict:
-    """Decide whether a model treats the groups in a table, or the groups that texts mention, alike.
+    """Decide, without a spec file, whether a model treats the groups of a table or of texts alike.
 
     Parameters
     ----------
@@ -123,15 +123,15 @@ def check(
         The label whose rates are compared; by default a label with a favourable name, or the second of two labels.
     kind
         `"difference"` and `"ratio"` compare the rates of the groups. `"individual"` limits the share of rows whose
-        decision changes with the protected columns alone.
+        decision changes if only the protected columns change.
     threshold
         The largest fair difference or share, by default 0.1; or the smallest fair ratio, by default 0.8.
     reading
         `"sample"`: the rows are a random sample, and the verdict is about the population from which they were drawn.
         The model must not have been fitted on these rows. `"population"`: the rows are the whole population, and the
-        answer is exact. The default is `"sample"`, or `"population"` if ranges of a protected number had to be derived
-        from the rows. For texts, the default is `"observed"`: each group has its own texts. With `"swapped"`, every
-        text is shown with the terms of each group.
+        answer is exact. The default is `"sample"`, or `"population"` if fairchain divides a numeric protected column
+        into ranges. For texts, the default is `"observed"`: each group has its own texts. With `"swapped"`, every text
+        is shown with the terms of each group.
     groups
         The groups of some columns, as in a spec: `{"age": {"young": [18, 39], "old": [40, 99]}}`.
     given, criterion, compare, min_size, shift, shift_of
@@ -147,7 +147,7 @@ def check(
         False for a model that is random by design. The verdict then includes this randomness, and the rows must be a
         sample.
     ignore
-        Columns that the model does not take.
+        Columns that are not inputs of the model.
     show_texts
         Quote texts in full. By default, offensive words and personal data are masked, and long texts are shortened.
     delta
@@ -169,7 +169,7 @@ def check(
     -------
     Verdict or FamilyVerdict
         The verdict, or with `depth` the verdicts on all questions. `assumptions` lists everything that was assumed, and
-        `spec` is the question as a spec.
+        `spec` is the spec that was inferred.
 
     Raises
     ------

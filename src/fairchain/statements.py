@@ -279,7 +279,7 @@ def tipping_statement(
     """
     if _factor(max(each_group, all_groups_alike)) == "1":
         if delta == 0:
-            return f"A small change of the population could change this {decision}."
+            return f"A small change of the population could change the verdict {decision}."
         return (
             f"It is not known how far the population may change before {decision} no longer holds: the intervals are "
             "too wide."

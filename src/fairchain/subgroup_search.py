@@ -127,7 +127,7 @@ def find_subgroups(
     depth
         Largest number of features in an intersection; by default 2, or 1 if one feature is protected.
     min_size
-        Leave out smaller subgroups. The size is a number of inputs, or a share of the inputs if it is below 1.
+        Smallest size of a searched subgroup: a number of inputs, or a share of the inputs if it is below 1.
     outcome
         The label whose rates are compared; by default the outcome of the spec, or the second of two labels.
     threshold
@@ -139,7 +139,7 @@ def find_subgroups(
     inputs
         Number of inputs to draw. If the spec is about the rows of a table, all rows are used instead.
     progress
-        Called with two numbers: the inputs done, and all requested inputs.
+        Called with the number of finished inputs, and the number of requested inputs.
 
     Returns
     -------

@@ -28,7 +28,7 @@ def test_a_query_prints_value_bounds_and_what_the_chain_is(cli: Cli) -> None:
     first, second = out.splitlines()
     assert first.startswith("0.9")
     assert "[" in first
-    assert second == "9 states, 16 transitions, learned from 2,000 rounds as each group"
+    assert second == "9 states, 16 transitions, learned from 2,000 rounds for each group"
 
 
 def test_json_has_value_low_and_high(cli: Cli) -> None:

@@ -242,8 +242,8 @@ def test_ranges_cut_from_the_rows_make_these_rows_the_population_and_say_so() ->
     }
     draft = draft_spec(table, options=DraftOptions(label="hired", protected=("age",)))
     assert draft.spec.population.reading == "population"
-    assert "were cut by looking at these rows" in "".join(draft.about("population.as"))
-    assert "were cut by looking at these rows" in write_spec(draft).replace("\n# ", " ")
+    assert "were derived from these rows" in "".join(draft.about("population.as"))
+    assert "were derived from these rows" in write_spec(draft).replace("\n# ", " ")
     # Groups of single values, whatever their sizes, may be read off a sample.
     assert (
         draft_spec(table, options=DraftOptions(label="hired", protected=("sex",))).spec.population.reading == "sample"

@@ -126,7 +126,7 @@ def test_a_repair_tells_its_price_with_an_interval() -> None:
     assert made.repair.price is not None
     price = changed(made.repair.price, measure="agreement", change=interval(-0.03, 0.01), delta=0.0, on="all 90 rows")
     told = markdown(replace(made, repair=changed(made.repair, price=price)))
-    assert "Price: 0.970 [0.960, 0.980] decided as before, on all 90 rows." in told
+    assert "Price: the share of unchanged decisions is 0.970 [0.960, 0.980], on all 90 rows." in told
 
 
 def test_a_part_that_is_not_there_has_its_reason() -> None:

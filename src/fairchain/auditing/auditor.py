@@ -108,7 +108,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit:
-    """The result of an audit: FAIR, UNFAIR, UNDECIDED or CONSTANT for the original network, and its files.
+    """The result of an audit: the verdict on the original model, and the files of the audit.
 
     `recheck` lists the commands that check the certificates, to be run in the working directory. `findings` contains
     all results that the report shows.
@@ -225,16 +225,16 @@ def audit(
     ----------
     spec
         A `Spec`, or the path of a spec file. If there are several questions, each gets a verdict, and delta covers all
-        verdicts together. Only the worst question is explained and repaired: an UNFAIR question is worse than an
-        UNDECIDED one, and for equal verdicts the distance beyond the threshold counts.
+        verdicts together. Only the worst question is explained and repaired. UNFAIR is worse than UNDECIDED. Of
+        several questions with the same verdict, the worst has the gap farthest beyond the threshold.
     folder
         The folder to write. If the folder contains an interrupted audit of the same question, this audit is continued.
-        The stages of a Python function are run again, because the function may have changed.
+        For a Python function, all stages are run again, because the function may have changed.
     model, data
-        A model and rows instead of the spec's, as for `verify`: files, objects, `python:` names, frames.
+        A model and rows that replace those of the spec, as for `verify`: files, objects, `python:` names, frames.
     labelled, label
-        A file or a frame with labelled rows, and the name of the column with the true labels. The rows are used for the
-        accuracy of a repaired model, and for witnesses (counterfactual pairs) near real rows.
+        A file or a frame with labelled rows, and the name of the column with the true labels. The rows serve to measure
+        the accuracy of a repaired model, and to find witnesses (counterfactual pairs) near real rows.
     repair
         Whether to repair an unfair model.
     seed, allow_constant, workers, executor

@@ -135,7 +135,8 @@ def learn_chain(
     estimator
         Estimator of transition probabilities: "frequency", "laplace" or "good-turing".
     rounds
-        Number of inputs. Each input is shown to the network as each group. With `epsilon`, the largest number.
+        Number of inputs. Each input is shown to the network as each group. With `epsilon`, the largest number of
+        inputs.
     epsilon
         Draw inputs until every transition probability is known within epsilon. All intervals hold simultaneously with
         probability at least 1 - delta.
@@ -147,7 +148,7 @@ def learn_chain(
     seed, workers, executor, limits
         As for `verify`.
     progress
-        Called with two numbers: the rounds done, and the requested rounds or None.
+        Called with the number of finished rounds, and the number of requested rounds or None.
 
     Examples
     --------
@@ -204,8 +205,8 @@ def learn_family(
 
     `units` and `chain` are as for `learn_chain`. By default, all unprotected features and all hidden neurons are units.
     The bounds of each chain fail with probability at most delta; delta is not divided among the chains. For a unit of a
-    recurrent layer, the state is the state after the last step. If all units are of recurrent layers, `view="folded"`
-    returns chains that pass through all steps.
+    recurrent layer, the state is the state after the last step. If all units belong to recurrent layers,
+    `view="folded"` returns chains that pass through all steps.
     """
     _check(chain, estimator, rounds)
     if view not in ("folded", "last"):

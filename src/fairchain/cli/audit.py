@@ -38,7 +38,7 @@ FINISHED_STAGES_KEPT = "interrupted; finished stages are kept in {}, and the sam
     "Verify, explain and repair a model, and write a report.", "audit audit.toml -o audit --labelled rows.csv"
 )
 @click.argument("spec", type=PATH)
-@shared.output("Folder to write; a stopped audit continues there.", required=True)
+@shared.output("Folder to write. Name the same folder again to continue an interrupted audit.", required=True)
 @shared.model
 @shared.service
 @shared.labelled

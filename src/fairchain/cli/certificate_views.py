@@ -35,8 +35,8 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
-    help="Time limit in seconds; by default 60. If the forecast time to repeat all evaluations is longer, only a "
-    "random sample is repeated. --fresh stops at this limit.",
+    help="Time limit in seconds; by default 60. If all evaluations would take longer, only a random sample is "
+    "repeated. --fresh stops at this limit.",
 )
 @click.option(
     "--seed",

@@ -35,8 +35,8 @@ from fairchain.cli.verify import result_files, show_result
 @shared.choice(
     "--as",
     ["population", "sample", "observed", "swapped"],
-    "Meaning of the rows.  [default: sample; for texts: observed; if fairchain divides a numeric protected column into "
-    "ranges: population]",
+    "What the rows are: a whole population, a sample, observed texts, or swapped texts.  [default: sample; for texts: "
+    "observed; if fairchain divides a numeric protected column into ranges: population]",
     to="reading",
 )
 @shared.kind
@@ -85,7 +85,7 @@ def check(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Decide whether a model treats the groups in a table or in texts alike, without a spec file.
+    """Decide, without a spec file, whether a model treats the groups of a table or of texts alike.
 
     DATA is a CSV or Parquet file, or a file with texts. The command infers or assumes everything that you do not state,
     and prints every assumption.

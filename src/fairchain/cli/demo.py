@@ -96,7 +96,7 @@ def demo(
         print_json(values | ({"audit": audit_values(audited)} if audited is not None else {}))
     elif not quiet:
         screen.title()
-        repair = f"To repair it if it is unfair, with a report: fairchain demo {names[-1]} --report demo-report"
+        repair = f"To audit {names[-1]}, with a report and a repair: fairchain demo {names[-1]} --report demo-report"
         start = f"To start from such a spec: fairchain demo {names[-1]} -o my-audit"
         try_it = f"Now try: fairchain verify {output}/{stem}.toml --certificate certificate.json"
         screen.lines([*([] if report else [repair]), try_it if output else start])

@@ -31,7 +31,7 @@ BAR, SHOWN_WITNESSES = 25, 3
 @click.option(
     "--rows",
     type=PATH,
-    help="Table of real rows in which counterfactual pairs (witnesses) are searched, if the inputs are drawn.",
+    help="For drawn inputs: table of real rows, in or near which counterfactual pairs (witnesses) are chosen.",
 )
 @shared.units(
     "Units to rank: a feature (capital-gain), a neuron (layer3[2]), each neuron of a layer (layer3), features, or "

@@ -31,8 +31,9 @@ from fairchain.messages import in_a_line
 @shared.choice(
     "--as",
     ["population", "sample", "uniform", "observed", "swapped"],
-    "Meaning of the rows; uniform: use the table only for ranges and names.  [default: sample; for texts: observed; if "
-    "fairchain divides a numeric protected column into ranges: population]",
+    "What the rows are: a whole population, a sample, observed texts, or swapped texts; uniform: use the table only "
+    "for ranges and names.  [default: sample; for texts: observed; if fairchain divides a numeric protected column "
+    "into ranges: population]",
     to="reading",
 )
 @shared.ignore

@@ -335,7 +335,7 @@ def _notes(found: dict[str, Any]) -> list[str]:
     elif found["verdict"] == "UNDECIDED":
         more = found["forecast"]
         if more:
-            notes.append(f"About {more:,} more rows would decide it, if the rates remain the same.")
+            notes.append(f"About {more:,} more rows would suffice, if the rates remain the same.")
         elif not empty:
             notes.append("The gap is so near to the threshold that no number of rows can be forecast.")
     return notes

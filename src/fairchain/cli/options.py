@@ -106,15 +106,15 @@ service = together(
         help="Environment variable that contains a header for a service, such as Authorization: Bearer ...; "
         "repeatable.",
     ),
-    choice("--service-inputs", ["columns", "array"], "Input format of a service, if its metadata does not state it."),
+    choice("--service-inputs", ["columns", "array"], "Input format of a service that does not state its input format."),
 )
 workers = together(
     count("--workers", "Number of threads, or of processes with --executor; by default one for each core."),
     click.option(
         "--executor",
         metavar="NAME",
-        help="Where to compute: processes, dask://HOST:PORT or ray://HOST:PORT; by default threads. The counts do not "
-        "depend on this option.",
+        help="Where to compute: processes, dask://HOST:PORT or ray://HOST:PORT; by default threads. The counts of "
+        "decisions do not depend on this option.",
     ),
 )
 data = click.option(
@@ -142,12 +142,12 @@ allow_constant = click.option(
     "--allow-constant", is_flag=True, default=None, help="Accept a model that gives every input the same decision."
 )
 seed = click.option(
-    "--seed", type=int, help="Seed of the random numbers; by default derived from network, spec and data."
+    "--seed", type=int, help="Seed of the random numbers; by default derived from the model, the spec and the data."
 )
 force = click.option("--force", is_flag=True, help="Overwrite the file.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the result, and no progress.")
-ignore = click.option("--ignore", multiple=True, help="Column that the model does not take; repeatable.")
+ignore = click.option("--ignore", multiple=True, help="Column that is not an input of the model; repeatable.")
 decision = choice(
     "--decision",
     ["argmax", "logit", "probability", "score", "label"],
@@ -156,7 +156,7 @@ decision = choice(
 decision_threshold = click.option(
     "--decision-threshold",
     type=float,
-    help="The model decides for the second label if the probability or score is above this.",
+    help="The model decides for the second label if the probability or score is above this number.",
 )
 labels = click.option(
     "--labels",
@@ -170,23 +170,23 @@ kind = choice(
     "--kind",
     ["difference", "ratio", "individual"],
     "difference, ratio: compare the rates of groups; individual: limit the share of individuals whose decision changes "
-    "with the protected features alone.",
+    "if only the protected features change.",
 )
 given = click.option("--given", help='Compare only inputs that meet this condition, for example "hours >= 40".')
 criterion = choice(
     "--criterion",
     ["demographic_parity", "equal_opportunity", "equalized_odds"],
-    "Inputs whose rates are compared: all inputs, inputs whose true label is the outcome, or inputs with the same true "
-    "label.",
+    "Inputs on which rates are compared: all inputs, inputs whose true label is the outcome, or inputs with the same "
+    "true label.",
 )
 compare = choice(
     "--compare",
     ["groups", "overall", "average"],
     "groups: compare groups with each other; overall: compare each group with the overall population; average: compare "
-    "the mean of the groups with the overall population.",
+    "the mean of the groups' rates with the rate of the overall population.",
 )
 min_size = click.option(
-    "--min-size", type=float, help="Leave out smaller groups; the size is a number of rows, or a share if below 1."
+    "--min-size", type=float, help="Smallest size of a compared group: a number of rows, or a share if below 1."
 )
 shift = click.option(
     "--shift",

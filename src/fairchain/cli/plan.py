@@ -31,16 +31,23 @@ PLAN_BAR_WIDTH = 40
 @click.option(
     "--gap",
     type=float,
-    help="Assumed true value of the largest difference between groups, of the smallest ratio, or for individual of the "
-    "share of decisions that change.",
+    help="Assumed true value. difference: the largest difference between groups; ratio: the smallest ratio; "
+    "individual: the share of decisions that change.",
 )
-@click.option("--rate", type=float, default=0.5, show_default=True, help="Assumed highest rate of the outcome.")
+@click.option(
+    "--rate",
+    type=float,
+    default=0.5,
+    show_default=True,
+    help="Assumed rate of the outcome in the group with the highest rate.",
+)
 @click.option("--rates", help="Assumed rate of each group, instead of --gap and --rate, for example 0.3,0.25,0.2.")
 @click.option("--differ", type=float, help="Assumed share of rounds in which two groups get different decisions.")
 @shared.count("--groups", "Without SPEC: number of groups.", least=2, default=2)
 @click.option(
     "--rows",
-    help="Without SPEC: rows of each group in a sample, for example 500 or 500,2000. Without rows, inputs are drawn.",
+    help="Without SPEC: number of rows of each group in a sample, for example 500 or 500,2000. By default, inputs are "
+    "drawn.",
 )
 @shared.count("--questions", "Without SPEC: number of questions that share delta.", default=1)
 @click.option("--speed", type=float, help="Evaluations per second, to forecast seconds without a pilot.")

@@ -115,7 +115,7 @@ def query(
 @learning
 @shared.quiet
 def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
-    """Write the chain of SOURCE, which is a spec or a chain file, in a format of PRISM, Storm, Graphviz or JSON.
+    """Write the chain of SOURCE, which is a spec or a chain file, for PRISM, Storm or Graphviz, or as JSON.
 
     If SOURCE is a spec, the command first learns the chain.
     """
@@ -181,7 +181,7 @@ def _remarks(chain: Chain, answer: Any) -> str:
     metadata = chain.metadata
     lines = [f"{len(chain):,} states, {len(chain.sources):,} transitions"]
     if isinstance(metadata.get("rounds"), int):
-        lines[0] += f", learned from {metadata['rounds']:,} rounds as each group"
+        lines[0] += f", learned from {metadata['rounds']:,} rounds for each group"
     found, product = metadata.get("fidelity"), metadata.get("kind") != "shared"
     error = measured(found, 4)
     if error and isinstance(found, dict):

@@ -32,7 +32,7 @@ from fairchain.number_format import bounded
 @shared.option(
     "--min-size",
     float,
-    "Leave out smaller subgroups; the size is a number of inputs, or a share if below 1.",
+    "Smallest size of a searched subgroup: a number of inputs, or a share if below 1.",
     default=0.01,
 )
 @shared.outcome
@@ -52,7 +52,7 @@ def subgroups(
 ) -> int:
     """Find the subgroups of SPEC whose rate of the outcome differs most from the rate of all other inputs.
 
-    The command searches all intersections of the protected features up to a depth. All printed intervals hold
+    The command searches all intersections of at most --depth protected features. All printed intervals hold
     simultaneously.
 
     \b

@@ -133,7 +133,7 @@ def _advice(verdict: Verdict) -> str:
     if verdict.unseen:
         return f"Undecided because {STOPPED[verdict.stopped]}; evaluate more of the {verdict.unseen:,} other rows."
     more = (
-        f"about {verdict.forecast:,} more rounds would decide it (--rounds, --seconds)"
+        f"about {verdict.forecast:,} more rounds would suffice (--rounds, --seconds)"
         if verdict.forecast
         else "the gap is so near to the threshold that no number of rounds can be forecast"
     )

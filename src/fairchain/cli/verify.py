@@ -42,7 +42,12 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.deterministic
 @click.option("--weights", type=PATH, help="File with a torch state dict, for a model that is named as python:...")
 @shared.data
-@shared.choice("--as", [*ROW_READINGS, *TEXT_READINGS], "Meaning of the rows or texts of the population.", to="reading")
+@shared.choice(
+    "--as",
+    [*ROW_READINGS, *TEXT_READINGS],
+    "What the rows are: a whole population, a sample, observed texts, or swapped texts.",
+    to="reading",
+)
 @shared.label
 @shared.prediction
 @click.option(
@@ -117,8 +122,8 @@ def verify(
     """Decide whether the model of SPEC (.toml or .json) treats its groups alike.
 
     If SPEC contains several [[property]] tables, each property receives a verdict. The probability that any of these
-    verdicts is wrong is at most delta. The result is fair if every verdict is fair, and unfair if one verdict is
-    unfair.
+    verdicts is wrong is at most delta. The result is fair if every verdict is fair, and unfair if at least one
+    verdict is unfair.
 
     \b
     Exit codes:

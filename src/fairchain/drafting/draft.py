@@ -44,14 +44,14 @@ from fairchain.statements import MANY_DROPPED
 from fairchain.tables import RawTable, TableRows, encode_rows, read_table
 
 TEXT_READING = 'reading: "{reading}" is about texts; name their column: text=... (--text)'
-OWN_RANGES = "State ranges of your own, chosen without these rows, or give other rows of the same source"
+OWN_RANGES = "State ranges that you chose without these rows, or give other rows from the same source"
 SAME_ROWS = f": the guarantee of a sample does not hold for the same rows. {OWN_RANGES}."
 ROWS_ALONE = (
-    f', so the verdict is about these rows alone. {OWN_RANGES}, and write as = "sample" to speak about the source.'
+    f', so the verdict is about these rows alone. {OWN_RANGES}, and set as = "sample" for a verdict about the source.'
 )
 LATER_RANGES = (
-    "No ranges to compare: cut by looking at these rows, they would not be valid for a sample. Write your own: "
-    "groups = {...}."
+    "No ranges to compare: ranges that are derived from these rows are not valid for a sample. Write your own: groups = "
+    "{...}."
 )
 NO_GAP = (
     "The model does not take {name}, and no uniformly drawn input depends on it: there can be no gap. Compare the rows "
@@ -309,7 +309,7 @@ def _rows_are(
     reading = options.reading or "sample"
     if reading == "sample" and (ranges := [name for name in cut if name in protected]):
         stated = options.reading == "sample"
-        text = f"The ranges of {shown(ranges[0])} were cut by looking at these rows"
+        text = f"The ranges of {shown(ranges[0])} were derived from these rows"
         told.append(Guess("population.as", text + (SAME_ROWS if stated else ROWS_ALONE), loud=stated))
         reading = reading if stated else "population"
     if reading == "sample":

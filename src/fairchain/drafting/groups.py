@@ -26,7 +26,7 @@ ENOUGH = 30
 FEW_VALUES, MANY_VALUES = 12, 100
 MOST_RANGES = 10
 VALUES = "Groups: one for each value that occurs; join or rename them as your question needs."
-RANGES = f"Groups: ranges with round ends and at least {ENOUGH} rows each, where there are as many; choose your own."
+RANGES = f"Groups: ranges with round ends and, if possible, at least {ENOUGH} rows each; check them, or state your own."
 NO_PROTECTED_NAME = (
     "{source}: no name of a feature says that it is protected; name one with --protected (protected=[...]): {names}"
 )

@@ -122,9 +122,9 @@ def write_spec(draft: Draft, folder: str | Path | None = None) -> str:
     lines = comment("A first spec, drafted by fairchain init. Check the lines that begin with Guess.")
     lines += comment(*draft.about(""), *(f"WARNING: {text}" for text in draft.warnings))
     lines += _table(draft, "model", spec.model, folder)
-    order = "In the order of the inputs; low and high are the smallest and the largest number in the table."
+    order = "In the order of the inputs. low and high are the smallest and the largest number in the table."
     if spec.text is not None:
-        order = "The text, which the model gets as it is, and what defines the groups."
+        order = "The text, which the model receives unchanged, and the features that define the groups."
     lines += ["", *comment(order, *draft.about("feature"))]
     for feature in spec.described:
         lines += _table(draft, f"feature.{feature.name}", feature)
@@ -147,7 +147,7 @@ def _table(draft: Draft, table: str, part: Any, folder: str | Path | None = None
         if name == "as":
             yield from comment(*_ABOUT_READING.get(entry, ()))
         if name == "delta":
-            yield from comment("Probability of a wrong verdict, at most.")
+            yield from comment("Largest probability of a wrong verdict.")
         if name == "path" and folder is not None:
             try:
                 entry = Path(os.path.relpath(os.path.realpath(entry), os.path.realpath(folder))).as_posix()

@@ -77,13 +77,13 @@ def explain(
         replaced by the mean, or for a category by the most frequent value. By default, "mean" is used for features of a
         population that draws all features independently, and "resample" for all other units.
     rows
-        Real rows in which counterfactual pairs (witnesses) are searched, if the inputs are drawn; a table as for
+        For drawn inputs: real rows, in or near which counterfactual pairs (witnesses) are chosen; a table as for
         `data`.
     delta
-        The largest probability that any interval of an effect is wrong. The intervals of all sensitivities together
-        have a second error probability of the same size. By default, the delta of the spec.
+        The largest probability that any interval of an effect is wrong; by default the delta of the spec. The intervals
+        of all sensitivities together have a second error probability of the same size.
     progress
-        Called with two numbers: the rounds done, and all requested rounds.
+        Called with the number of finished rounds, and the number of requested rounds.
 
     Examples
     --------

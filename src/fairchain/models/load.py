@@ -101,9 +101,9 @@ def load_model(
         A torch state dict for the module `source`. `source` may also be the `python:` name of a module, or of a
         function that returns a module when called without arguments.
     rows
-        The rows of the table that the model will evaluate, if there is a table. Python code is then tested on some of
-        these rows, is called once for each distinct row, and receives the cells of the original frame. A model of
-        another package, for example scikit-learn, Keras or torch, is then not converted to ONNX; the method
+        The rows of the table that the model will evaluate, if there is a table. With `rows`, Python code is tested on
+        some of these rows, evaluates each distinct row once, and receives the cells of the original frame. With `rows`,
+        a model of another package, for example scikit-learn, Keras or torch, is not converted to ONNX; the method
         `to_network` of the loaded model converts it.
     network
         Convert the model to ONNX if that is possible, even if `rows` are given.
@@ -115,9 +115,9 @@ def load_model(
 
     Notes
     -----
-    A function of an array receives a new array of doubles, (rows, network inputs). The columns contain the features as
-    the spec encodes them for a network: codes or indices of categories, one-hot columns, scaled numbers. For each row,
-    the function returns a label, a score, or a score for each label.
+    A function of an array receives a new array of doubles of shape (rows, network inputs). The columns contain the
+    features as the spec encodes them for a network: codes or indices of categories, one-hot columns, scaled numbers.
+    For each row, the function returns a label, a score, or a score for each label.
     """
     if isinstance(source, OnnxModel) and weights is None:
         source.must_fit(spec)

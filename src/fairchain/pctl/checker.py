@@ -181,8 +181,7 @@ def check_chain(
     Raises
     ------
     QueryError
-        If the formula cannot be read, names a label or a state that does not exist, or starts from a state that was
-        never visited.
+        If the formula cannot be read, or names a label or a state that does not exist, or if `start` was never visited.
 
     Examples
     --------

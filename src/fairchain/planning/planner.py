@@ -167,15 +167,15 @@ def plan(
     spec
         The question: a spec, or the path of a spec file, which may contain several [[property]] tables. Without a spec,
         `groups` is the number of groups, and the kind of the property is `difference`, or the `kind` in `overrides`.
-        The inputs are drawn, or are rows of a table if `rows` is given.
+        If `rows` is given, the inputs are the rows of a table; otherwise, they are drawn.
     model, data
         As for `verify`. The model is evaluated only for a pilot.
     gap
-        The assumed true value of the largest difference between groups, of the smallest ratio, or for `individual` of
-        the share of decisions that change. By default, the value halfway between equal rates and the threshold.
+        The assumed true value: the largest difference between groups, the smallest ratio, or for `individual` the share
+        of decisions that change. By default, the value halfway between equal rates and the threshold.
     rate, rates
-        The assumed highest rate of the outcome (`rate`), or the rate of each group (`rates`) instead of `gap` and
-        `rate`.
+        `rate` is the assumed rate of the outcome in the group with the highest rate. `rates` are the assumed rates of
+        all groups, instead of `gap` and `rate`.
     differ
         The assumed share of rounds in which two groups get different decisions.
     groups, rows, questions

@@ -88,7 +88,7 @@ class QuestionCheck:
         rule = ReplayedRule.of(case, self.file.version)
         replay, layout = _replay(evidence, rule, list(case.comparison.rows))
         layout = layout or contradiction(evidence, case.comparison, self.spec.model.labels)
-        detail = f"{len(evidence.batches)} batches, each of a possible size and in the right order"
+        detail = f"{len(evidence.batches)} batches with possible sizes, in the right order"
         claims.append(Claim.check("layout", layout, detail))
         origin = seed.origin if hashed or seed.origin == "chosen" else "spec"
         result = replace(result, seed_origin=origin, cut=rule.cut_chunks and replay.cut is not None)
@@ -158,7 +158,7 @@ class QuestionCheck:
             return result
         model_sha256 = str(said.get("model_sha256"))
         problem = recount.chain_problem(evidence, case, model_sha256)
-        claims.append(Claim.check("chain", problem, "every segment continues the hash of those before"))
+        claims.append(Claim.check("chain", problem, "the hash of every segment includes the previous hash"))
         expected, problem = recount.expected_enumeration_claims(
             evidence, inputs, case, model_sha256, str(said.get("stopped"))
         )
@@ -203,7 +203,7 @@ class QuestionCheck:
         pairs = list(count.only) if evidence.only else []
         again = RowEvidence(len(rows.values), outcomes, count.trials, count.successes, count.labels, pairs)
         problem = "" if evidence == again else "the rows give other counts than the certificate states"
-        detail = f"everything: {count.evaluations:,} evaluations, every count the same"
+        detail = f"everything: {count.evaluations:,} evaluations repeated, with the same counts"
         claims.append(Claim.check("re-run", problem, detail))
         phrase = None
         if isinstance(self.spec.population, Texts):
@@ -228,7 +228,7 @@ class QuestionCheck:
         of_question = [place for place in wrong if place.startswith(QUESTION)]
         of_verdict = [place for place in wrong if place.startswith(VERDICT)]
         others = [place for place in wrong if place not in of_question + of_verdict]
-        origin = ", as in the given spec" if self.compared else " (the certificate's own; compare with yours by --spec)"
+        origin = ", as in the given spec" if self.compared else " (from the certificate; compare by --spec)"
         question = f"the claims are about another {', '.join(of_question)} than the spec inside" if of_question else ""
         verdict = f"differs from the value that the counts give, {expected['verdict']}: {', '.join(of_verdict)}"
         intervals = f"differs from the counts: {', '.join(others[:5])}" if others else ""

@@ -93,7 +93,7 @@ def recheck(
     limits
         Limits for an untrusted network.
     progress
-        Called with two numbers: the evaluations done, and all requested evaluations.
+        Called with the number of finished evaluations, and the number of requested evaluations.
     report
         Called with the cost of the repeated evaluations before they start.
     """

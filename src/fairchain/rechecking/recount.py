@@ -141,7 +141,7 @@ class _Shown(NamedTuple):
 class Recount(Repetition[_Stretch]):
     """A re-run of the segments of a certificate with the checker's own network, question and space."""
 
-    unit, agreed = "segments", "inputs evaluated again, every weight the same"
+    unit, agreed = "segments", "inputs evaluated again, with the same weights"
 
     def __init__(
         self, model: Model, case: Case, inputs: InputSpace, evidence: EnumerationEvidence, options: RecheckOptions

@@ -236,7 +236,7 @@ class Repetition(ABC, Generic[AnyPart]):
     """
 
     # The name of a part, and the sentence about parts that agree.
-    unit, agreed = "chunks", "evaluations drawn and run again, every count the same"
+    unit, agreed = "chunks", "evaluations repeated, with the same counts"
 
     def __init__(self, parts: Sequence[AnyPart], options: RecheckOptions) -> None:
         self._parts, self._options = parts, options

@@ -150,8 +150,7 @@ def repair(
     -------
     Repair
         The result, with the new model if it was accepted. The final verification uses fresh draws, or rows that the
-        search has not used. The rows of a whole population are counted even if the search used them, because this count
-        is exact.
+        search has not used. If the rows are the whole population, all rows are counted, because this count is exact.
 
     Examples
     --------

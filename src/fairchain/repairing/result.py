@@ -209,7 +209,7 @@ class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
 
     @property
     def objection(self) -> str:
-        """The reason why no candidate was accepted: the gap of the best candidate, or another defect of it."""
+        """The reason why no candidate was accepted: the gap or another defect of the best candidate."""
         if self.after is None:
             return self.before.headline
         refused = [attempt.why for attempt in self.attempts if attempt.gap == self.after.gap]

@@ -50,7 +50,7 @@ def chain_section(findings: Findings) -> Markup | None:
     about = f"{outcome} is reached by {', '.join(ends)}." if ends else f"{len(flow.columns)} columns of states."
     rounds = chain.metadata.get("rounds")
     counted = f" in {rounds:,} rounds, each of which evaluates every group once" if isinstance(rounds, int) else ""
-    others = " Groups in grey have equal weights." if any(s.tone == "others" for s in flow.strands) else ""
+    others = " The grey flow is the mean of the other groups." if any(s.tone == "others" for s in flow.strands) else ""
     explained = findings.explanation.units if findings.explanation is not None else ()
     cells = {unit.name for unit in explained if unit.kind == "cell"} & {*map(str, chain.metadata.get("states", ()))}
     moment = " Cells of a recurrent layer are shown after the last step." if cells else ""

@@ -42,8 +42,8 @@ def why_section(findings: Findings) -> Markup | None:
         told = ("The decision changes between ", more, " and ", less, " for some inputs.")
     instead = f"Every {findings.input} gets the value of a randomly drawn {findings.input}, of any group"
     if any(unit.held_as is not None for unit in units):
-        instead = f"Every {findings.input} gets the value beside the feature's name" + (
-            f"; where there is none, {instead[0].lower()}{instead[1:]}"
+        instead = "This value is stated beside the feature's name" + (
+            f"; if no value is stated, {instead[0].lower()}{instead[1:]}"
             if any(unit.held_as is None for unit in units)
             else ""
         )
@@ -118,7 +118,7 @@ def _effects(units: Sequence[Influence], codes: Mapping[str, Mapping[float, str]
     return figure(
         intervals(title, about, lines, "reduction of the gap"),
         title,
-        f"To the right of zero the gap shrinks by this amount, to the left it grows.{more} If a line crosses zero, "
+        f"Right of zero, the gap shrinks by this amount; left of zero, it grows.{more} If a line crosses zero, "
         "no effect was shown. The intervals hold together. Effects overlap, so they do not add up to the gap. They are "
         "effects inside the model, not causes in the world.",
     )

@@ -22,8 +22,8 @@ _ALL_PAIRS = re.compile(
 NOT_STATED = "not stated"
 # Groups too small to be compared that are named; of more, their number.
 MOST_NAMED_SMALL = 8
-MORE_EVALUATIONS = "More evaluations may decide it: give [guarantee] of the spec a larger budget."
-MORE_ROWS = "More rows may decide it."
+MORE_EVALUATIONS = "More evaluations may lead to a verdict: set a larger budget in [guarantee] of the spec."
+MORE_ROWS = "More rows may lead to a verdict."
 GAP_MOVED = (
     "The difference of these two estimates is outside the interval above, because earlier rounds gave a narrower "
     "interval. The estimate above is the nearest end of the interval."

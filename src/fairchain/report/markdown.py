@@ -181,7 +181,7 @@ def _repair(repair: RepairRecord | None) -> str:
     price = ""
     if (paid := repair.price) is not None:
         told = f"{escape(paid.measure)} {paid.before:.4f} before, {paid.after:.4f} after, change {bounded(paid.change)}"
-        told = f"{bounded(paid.agreement)} decided as before" if paid.measure == "agreement" else told
+        told = f"the share of unchanged decisions is {bounded(paid.agreement)}" if paid.measure == "agreement" else told
         sure = f" (confidence {confidence(paid.delta)})" if paid.delta else ""
         price = f"Price: {told}, on {escape(paid.on)}{sure}."
     return joined(

@@ -68,10 +68,10 @@ HOW_TO_READ = {
     "decision to every input, so nothing can be compared.",
     "Threshold": "The limit for the gap. It was chosen by the client or the auditor; this page does not claim that "
     "it is the right one.",
-    "What was tested": "The words in the frame at the top. A computer makes synthetic profiles by drawing each "
-    "feature at random; they show how the model decides, not past decisions about individuals. "
-    "Rows of a table are real records. Each profile, row or text is an input of the model, and an "
-    "evaluation is one decision of the model about one input.",
+    "What was tested": "The frame at the top states what was tested. A computer makes synthetic profiles by drawing "
+    "each feature at random; they show how the model decides, not past decisions about individuals. Rows of a table "
+    "are real records. Each profile, row or text is an input of the model, and an evaluation is one decision of the "
+    "model about one input.",
     "Gap": "The rate of one group minus the rate of another. 0.10 means 10 more decisions in 100.",
     "Ratio": "The rate of one group divided by the rate of another. 0.80 means 80 decisions in one group for every 100 "
     "in the other, among equally many members.",
@@ -80,9 +80,9 @@ HOW_TO_READ = {
     "brackets was counted and is exact.",
     "Assessed and selected": "The number of a group's inputs that the model decided about, and the number of them that "
     "got the decision.",
-    "Selection rate and impact ratio": "The selection rate is selected divided by assessed. The impact ratio divides "
-    "it by the highest rate of all groups, so the group that is selected most often has 1. The four-fifths rule "
-    "is a rule of thumb for hiring in the United States: a ratio below 0.8 calls for an explanation.",
+    "Selection rate and impact ratio": "The selection rate is selected divided by assessed. The impact ratio is "
+    "a group's rate divided by the highest rate of all groups, so the group that is selected most often has 1. The "
+    "four-fifths rule is a rule of thumb for hiring in the United States: a ratio below 0.8 calls for an explanation.",
     "Scoring rate": "The share of a group whose score is above the middle (median) score of all.",
     "How far the population may change": "In the real world some kinds of inputs may be more frequent than in the "
     "test. A factor of 1.4 means: the verdict stays even if each kind is up to 1.4 times as frequent, or as rare, "

@@ -97,7 +97,7 @@ def _before_after(
 
 def _price(price: Price) -> Markup:
     if price.measure == "agreement":
-        text = f"Its price: on {price.on}, the share of decisions that are as before is {bounded(price.agreement)}"
+        text = f"Its price: on {price.on}, the share of unchanged decisions is {bounded(price.agreement)}"
     else:
         text = (
             f"Its price: accuracy {price.before:.4f} before, {price.after:.4f} after, a change of "
@@ -106,7 +106,7 @@ def _price(price: Price) -> Markup:
     if price.delta == 0:
         return el("p", f"{text}. All of them were counted.")
     sure = confidence(price.delta)
-    return el("p", f"{text}. These were not used in the search; the interval holds with probability {sure}.")
+    return el("p", f"{text}. The search did not use these inputs; the interval holds with probability {sure}.")
 
 
 def _table_after(findings: Findings, repair: RepairRecord) -> Markup | None:

@@ -17,7 +17,7 @@ from fairchain.verification.record import GroupRate, VerdictRecord
 
 FOUR_FIFTHS_RULE = (
     "The four-fifths rule, a rule of thumb for hiring in the United States, treats a ratio below 0.8 as a sign of "
-    "disparate impact. It is meant for outcomes that are an advantage; of a disadvantage, the group with the highest "
+    "disparate impact. It is meant for outcomes that are an advantage; for a disadvantage, the group with the highest "
     "rate is worst off."
 )
 # Groups in the table of pairs: with more, its numbers would be unreadable on paper.

@@ -120,7 +120,7 @@ def load_spec(path: str | Path) -> Spec:
     Raises
     ------
     SpecError
-        With one message that states the file, the key, what was found and what to write instead.
+        If the file is not a valid spec. The message states the file, the key, what was found and what to write instead.
     """
     specs = load_specs(path)
     if len(specs) > 1:

@@ -122,7 +122,7 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
     column: Annotated[Text | None, doc("The column, or key, that contains the texts.")] = None
     pair_by: Annotated[
         Text | None,
-        doc("A column, or key. The texts in a round are matched by its values, which reduces the number of rounds."),
+        doc("A column, or key. Observed texts are sorted by its values, which reduces the number of rounds."),
     ] = None
     label: Annotated[Text | None, doc("The column, or key, with the true labels of the texts.")] = None
     reading: Annotated[

@@ -32,7 +32,7 @@ class _Property(Strict, frozen=True, kw_only=True):
     ] = None
     min_size: Annotated[
         Positive | None,
-        doc("Leave out smaller groups. The size is a number of rows, or a share of the population if it is below 1."),
+        doc("Smallest size of a compared group: a number of rows, or a share of the population if it is below 1."),
     ] = None
     depth: Annotated[
         Annotated[int, Meta(ge=1)] | None,
@@ -47,7 +47,7 @@ class _Rates(_Property, frozen=True, kw_only=True):
     criterion: Annotated[
         Literal["demographic_parity", "equal_opportunity", "equalized_odds"],
         doc(
-            "Inputs whose rates are compared. demographic_parity: all inputs. equal_opportunity: inputs whose true "
+            "Inputs on which rates are compared. demographic_parity: all inputs. equal_opportunity: inputs whose true "
             "label is the outcome. equalized_odds: inputs with the same true label."
         ),
     ] = "demographic_parity"
@@ -55,7 +55,7 @@ class _Rates(_Property, frozen=True, kw_only=True):
         Literal["groups", "overall", "average"],
         doc(
             "groups: compare groups with each other. overall: compare each group with the overall population. average: "
-            "compare the mean of all groups with the overall population."
+            "compare the mean of the groups' rates with the rate of the overall population."
         ),
     ] = "groups"
     reference: Annotated[
@@ -132,7 +132,7 @@ class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
 
 
 class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_only=True):
-    """The share of individuals whose decision changes with the protected features alone is at most the threshold."""
+    """The share of individuals whose decision changes if only protected features change is at most the threshold."""
 
     threshold: Annotated[Threshold, doc("Largest fair share of individuals whose decision changes.")]
     shift = None  # a separate key of other properties

@@ -93,9 +93,9 @@ class Guarantee(Strict, frozen=True, kw_only=True):
     refine: Annotated[
         Annotated[float, Meta(ge=1e-4, lt=0.5)] | None,
         doc(
-            "After the verdict, continue until the half width of every interval is at most this number. The number of "
-            "additional evaluations is limited to about 0.2 s of computing time, estimated from the size of the "
-            "network. This key applies only to sampled ONNX networks."
+            "After the verdict, continue until the half width of every interval is at most this number. The additional "
+            "evaluations take about 0.2 s at most; their number is computed from the size of the network. This key "
+            "applies only to sampled ONNX networks."
         ),
     ] = None
     engine: Annotated[
@@ -113,8 +113,8 @@ class Guarantee(Strict, frozen=True, kw_only=True):
     seed: Annotated[
         Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
         doc(
-            "Chosen seed of the random numbers. By default, the seed is derived from the network, the spec and the "
-            "data, so that a network cannot be fitted to a known seed."
+            "Chosen seed of the random numbers. By default, the seed is derived from the model, the spec and the data, "
+            "so that a model cannot be fitted to a known seed."
         ),
     ] = None
     budget: Annotated[Budget, doc("The largest number of rounds, of evaluations and of seconds.")] = Budget()
@@ -148,8 +148,7 @@ class About(Strict, frozen=True, kw_only=True):
 class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
     """A whole question: the model, its inputs, the groups, the threshold and the error probability.
 
-    `described` contains every [[feature]]. `features` contains all features except texts; each is one column of the
-    drawn inputs. `text` is the text that the network reads, or None.
+    `described` contains every [[feature]].
     """
 
     model: ModelSpec

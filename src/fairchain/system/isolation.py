@@ -140,7 +140,7 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
     Raises
     ------
     ModelError
-        If the new process crashed, was killed or ran out of memory, or if an argument cannot be copied to it.
+        If the new process crashed, was killed or ran out of memory, or if an argument cannot be copied.
     KeyboardInterrupt
         If Ctrl-C ended the function without a result.
 

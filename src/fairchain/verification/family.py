@@ -141,8 +141,8 @@ class FamilyRecord(Record, frozen=True, kw_only=True):
 class FamilyVerdict:
     """The verdicts on several questions about one model; all are right with probability at least 1 - delta.
 
-    The `conclusion` is FAIR if every verdict is FAIR, UNFAIR if one verdict is UNFAIR, and otherwise UNDECIDED or
-    CONSTANT.
+    The `conclusion` is FAIR if every verdict is FAIR, UNFAIR if at least one verdict is UNFAIR, and otherwise
+    UNDECIDED or CONSTANT.
     """
 
     verdicts: tuple[Verdict, ...]

@@ -184,9 +184,9 @@ class VerdictRecord(Record, frozen=True, kw_only=True):
         if self.stopped != "rows" or self.forecast is None:
             return ""
         return (
-            f"Undecided because there are too few rows: about {self.forecast} times as many, in a new table, would "
-            "decide it if the rates remain the same. Testing a table again after it grew spends delta again; for a "
-            "stream of decisions use fairchain monitor."
+            f"Undecided because there are too few rows: a new table with about {self.forecast} times as many rows "
+            "would suffice, if the rates remain the same. Another test of the same table, after it has grown, adds "
+            "another delta to the error probability; for a stream of decisions, use fairchain monitor."
         )
 
     @property

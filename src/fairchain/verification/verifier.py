@@ -102,8 +102,8 @@ def verify(
         A chosen seed, instead of the seed in the spec. Without a chosen seed, the seed is derived from the network, the
         spec and the data. The same seed leads to the same counts for any number of workers.
     allow_constant
-        Whether a model that gives the same decision to every input may be FAIR; by default as the spec states. If not,
-        the `conclusion` is CONSTANT.
+        Whether a model that gives the same decision to every input may be FAIR; by default as the spec states.
+        Otherwise, the `conclusion` for such a model is CONSTANT.
     workers
         Number of threads, or of processes of an executor; by default one for each core.
     executor
@@ -131,8 +131,8 @@ def verify(
         `min_size`, `threshold`, `shift` and `shift_of`. Guarantee: `delta`, `epsilon`, `rule`, `refine`, `rounds`,
         `seconds` and `max_evaluations`. Model: `decision`, `decision_threshold`, `labels` and `deterministic`. Table:
         `label`, `prediction` and `reading`. Texts: `show_texts`, to quote texts in full. Without `refine`, this
-        function ends at the verdict, because narrow intervals take many times as long as the verdict. The commands use
-        `refine=0.01`.
+        function ends at the verdict, because narrow intervals take many times as long as the verdict. `fairchain
+        verify` and audits use `refine=0.01`.
 
     Returns
     -------

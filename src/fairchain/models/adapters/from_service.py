@@ -244,7 +244,7 @@ class Service(Journaled):
         return self.journal.version or self.metadata.version
 
     def forecast(self, inputs: int) -> CallForecast:
-        """Return the forecast requests and seconds for this many inputs, at the mean latency of the requests so far."""
+        """Return a forecast of the requests and seconds for `inputs` inputs, from the mean latency so far."""
         waves = ceil(inputs / (self.rows_per_request * self.client.connections))
         requests = min(inputs, waves * self.client.connections)
         each = self.client.seconds / self.client.requests if self.client.requests else 0.0

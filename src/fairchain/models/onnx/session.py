@@ -306,7 +306,7 @@ class OnnxModel:
         return answer
 
     def run(self, values: NDArray[Any], tensors: Sequence[str]) -> list[NDArray[Any]]:
-        """Return the requested outputs of the network, unchanged, for one part of a batch."""
+        """Return the requested outputs of the network, unchanged, in one call of the runtime."""
         return self._runtime.run(self.inputs(values), tensors)
 
     def with_outputs(self, tensors: Sequence[str]) -> OnnxModel:
@@ -337,7 +337,7 @@ class OnnxModel:
         return rejoined(parts, labels), [rejoined(parts, each) for each in units]
 
     def predict_with(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[NDArray[Any]]]:
-        """Return the class index of each row, and the requested inner tensors unchanged, for one part of a batch."""
+        """Return the class index of each row, and the requested inner tensors unchanged, in one call of the runtime."""
         if self.inputs.batch is not None:
             raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to read its layers")
         answer, *shown = self.run(values, [self.decision.output, *tensors])
