@@ -85,6 +85,15 @@ def test_without_a_model_the_table_still_gives_a_spec() -> None:
     assert made.about("model.path") == ("No model was given; name its file here.",)
 
 
+def test_a_warning_about_recorded_decisions_that_disagree_with_the_labels_names_no_model() -> None:
+    table = {"sex": ["F", "M"] * 100, "truth": ["no"] * 180 + ["yes"] * 20, "decision": ["no", "no", "yes", "yes"] * 50}
+    options = DraftOptions(label="truth", prediction="decision", protected=("sex",), reading="population")
+    (told,) = (warning for warning in draft_spec(table, options=options).warnings if "agree" in warning)
+    assert told.startswith("The decisions agree")
+    assert "model" not in told
+    assert "scale" not in told
+
+
 def test_recorded_decisions_take_the_place_of_a_model() -> None:
     people = {**applicants(2000), "decision": applicants(2000, seed=6)["hired"]}
     made = draft(people, prediction="decision", label="hired", reading="population")

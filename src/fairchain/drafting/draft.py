@@ -50,8 +50,8 @@ ROWS_ALONE = (
     f', so the verdict is about these rows alone. {OWN_RANGES}, and set as = "sample" for a verdict about the source.'
 )
 LATER_RANGES = (
-    "No ranges to compare: ranges that are derived from these rows are not valid for a sample. Write your own: groups = "
-    "{...}."
+    "No ranges to compare: ranges that are derived from these rows are not valid for a sample. Write your own: "
+    "groups = {...}."
 )
 NO_GAP = (
     "The model does not take {name}, and no uniformly drawn input depends on it: there can be no gap. Compare the rows "

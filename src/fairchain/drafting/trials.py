@@ -446,12 +446,16 @@ def about_agreement(trial: EncodingTrial, label: str | None, about_inputs: Seque
     rows = int(confusion.sum())
     commonest = int(confusion.sum(axis=1).argmax())
     right, constant = float(np.trace(confusion)) / rows, float(confusion[commonest].sum()) / rows
+    recorded = trial.model is None
+    decided = "The decisions agree" if recorded else "The model agrees"
     text = (
-        f"The model agrees with column {shown(label)} in {right:.1%} of {rows:,} rows; always answering "
+        f"{decided} with column {shown(label)} in {right:.1%} of {rows:,} rows; always answering "
         f"{shown(trial.reading.model.labels[commonest])} would agree in {constant:.1%}"
     )
     if right >= constant:
         return [Guess("", f"{text}.{ORDER_NOT_SHOWN if trial.order_unclear else ''}", loud=trial.order_unclear)]
+    if recorded:
+        return [Guess("", f"{text}, which is more. Check the columns of decisions and of true labels.", loud=True)]
     checks = ["the order of labels in [model]"] if trial.reading.free else []
     if any(guess.key == "feature" and not guess.loud for guess in about_inputs):
         checks.append("the order of the features")
