@@ -32,17 +32,21 @@ SYNONYMS_NEED_VECTORS = (
 
 @dataclass(frozen=True, eq=False)
 class Replacing:
-    """The possible replacements of each word, and the largest number of replaced words of a text.
+    """The possible replacements of the words of some texts, and the largest number of replaced words of a text.
 
-    `places` has the positions of all words with synonyms, text by text, and `rows` the row of each of these words in
-    `synonyms.offered`; `spans`, (texts, 2), has the index of the first one of each text, and their number.
+    `words`, (words, 2), has the position of each word with synonyms in its text, and its row in `offered`; the words of
+    a text are side by side. `spans`, (texts, 2), has the index of the first one of each text, and their number. In a
+    text without such a word, the first word is replaced by itself, so that all texts are alike.
+
+    `offered`, (rows, most), and `counts`, (rows,), are those of the `synonyms`, with further rows for such words.
     """
 
     synonyms: Synonyms
     most: int
-    places: NDArray[np.integer]
-    rows: Ids
+    words: Ids
     spans: NDArray[np.intp]
+    offered: Ids
+    counts: Ids
 
     @property
     def sha256(self) -> str:
@@ -54,22 +58,15 @@ class Replacing:
 
         All subgroups use the same `random`, (most, 2, rounds).
         """
-        synonyms, words = self.synonyms, drawn.reshape(-1)
         spans = self.spans.take(texts, axis=0)
-        begins, counts = spans[..., 0], spans[..., 1]
-        starts = np.arange(0, words.size, drawn.shape[2]).reshape(texts.shape)
         # (most, 1, rounds): the same for all subgroups.
         where, which = random[:, 0, None], random[:, 1, None]
-        if not np.logical_and.reduce(counts, axis=None):
-            # A text without such a word stays as it is.
-            (some,) = counts.reshape(-1).nonzero()
-            where, which = random.take(some % texts.shape[1], axis=2).swapaxes(0, 1)
-            begins, counts, starts = (part.take(some) for part in (begins, counts, starts))
-        found = _scaled(where, counts) + begins
-        at, rows = self.places.take(found) + starts, self.rows.take(found)
-        chosen = _scaled(which, synonyms.counts.take(rows)) + rows * synonyms.offered.shape[1]
+        replaced = self.words.take(_scaled(where, spans[..., 1]) + spans[..., 0], axis=0)
+        rows = replaced[..., 1]
+        starts = np.arange(0, drawn.size, drawn.shape[2]).reshape(texts.shape)
+        chosen = _scaled(which, self.counts.take(rows)) + rows * self.offered.shape[1]
         # A position may be drawn twice: the last word remains.
-        words[at.reshape(-1)] = synonyms.offered.reshape(-1).take(chosen).reshape(-1)
+        drawn.reshape(-1)[(replaced[..., 0] + starts).reshape(-1)] = self.offered.reshape(-1).take(chosen).reshape(-1)
 
 
 def replacing_of(population: Texts, lexicon: Lexicon, name: str, ids: Ids, terms: Sequence[Terms]) -> Replacing | None:
@@ -90,21 +87,32 @@ def replacing_of(population: Texts, lexicon: Lexicon, name: str, ids: Ids, terms
         raise SpecError(SYNONYMS_NEED_VECTORS)
     else:
         synonyms = _nearest(lexicon, population.neighbours, kept, cache_dir() / "neighbours")
-    count, width = ids.shape
-    counts, places, rows = np.zeros(count, np.intp), [], []
-    for start in range(0, count, REPLACED_AT_ONCE):
-        found = synonyms.places.take(ids[start : start + REPLACED_AT_ONCE])
-        counts[start : start + len(found)] = np.count_nonzero(found, axis=1)
-        flat = found.reshape(-1)
-        replaced = flat.nonzero()[0]
-        places.append((replaced % width).astype(np.min_scalar_type(width)))
-        rows.append(flat.take(replaced))
-    if not counts.any():
+    counts, parts = np.zeros(len(ids), np.intp), []
+    # A text without a word that can be replaced: its first word gets a row of its own.
+    own_words: dict[int, int] = {}
+    for start in range(0, len(ids), REPLACED_AT_ONCE):
+        texts = ids[start : start + REPLACED_AT_ONCE]
+        rows = synonyms.places.take(texts)
+        for text in np.flatnonzero(~rows.any(axis=1)).tolist():
+            word = int(texts[text, 0])
+            rows[text, 0] = own_words.setdefault(word, len(synonyms.offered) + len(own_words))
+        counts[start : start + len(rows)] = np.count_nonzero(rows, axis=1)
+        found = rows.nonzero()
+        parts.append(np.column_stack([found[1], rows[found]]).astype(np.int32))
+    if all((part[:, 1] >= len(synonyms.offered)).all() for part in parts):
         raise DataError(
             f"{name}: no word of its texts has a synonym in {lexicon.name}; write replace = 0 in [population]"
         )
-    spans = np.column_stack([np.cumsum(counts) - counts, counts])
-    return Replacing(synonyms, population.replace, np.concatenate(places), np.concatenate(rows), spans)
+    further = np.zeros((len(own_words), synonyms.offered.shape[1]), np.int32)
+    further[:, 0] = list(own_words)
+    return Replacing(
+        synonyms,
+        population.replace,
+        np.concatenate(parts),
+        np.column_stack([np.cumsum(counts) - counts, counts]),
+        np.concatenate([synonyms.offered, further]),
+        np.append(synonyms.counts, np.ones(len(own_words), synonyms.counts.dtype)),
+    )
 
 
 # The synonyms of a lexicon in memory are kept in memory too.
