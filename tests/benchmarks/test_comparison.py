@@ -23,7 +23,7 @@ def runs(truth: str = "FAIR", **methods: list[tuple[str, int, float]]) -> Any:
     efforts = {
         names[name]: [comparison.Effort(*each) for each in methods.get(name, usual)] for name, usual in plain.items()
     }
-    return comparison.CaseRuns(truth, efforts, 0.5)
+    return comparison.CaseRuns(truth, efforts)
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +82,24 @@ def test_every_method_that_asks_less_or_is_faster_is_named(cases: list[Any]) -> 
         "bootstrap 95% (it guarantees nothing) takes less time, by up to 900 ms, in 2 of 2 cases: all; "
         "fairlearn's own bootstrap takes 3,900 times as long as ours",
     ]
-    assert "0.500 s at most (census race (ours))" in lines[-1]
+    assert "keeps evidence" in lines[-1]
     assert comparison._behind({cases[0]: runs()}, 1.0) == []
 
 
 def test_a_difference_below_a_millisecond_is_not_said_to_be_none(cases: list[Any]) -> None:
     (line, _) = module("parts.comparison")._behind({cases[0]: runs(sequences=[("FAIR", 2000, 0.9998)] * 2)}, 1.0)
     assert line == "sequences 1e-6 takes less time, by less than 1 ms, in 1 of 1 cases: all"
+
+
+def test_a_method_with_a_guarantee_that_is_faster_fails_the_check_and_one_without_does_not(cases: list[Any]) -> None:
+    comparison, sizes = module("parts.comparison"), module("sizes")
+    slower = runs(bootstrap=[("FAIR", 50, 0.1)] * 2)
+    faster = runs(sequences=[("FAIR", 2000, 0.9)] * 2)
+    check = comparison._slower({cases[0]: slower, cases[1]: slower}, sizes.PAPER)
+    assert (check.holds, check.enforced, check.found) == (True, True, "0 of 2")
+    check = comparison._slower({cases[0]: slower, cases[1]: faster}, sizes.PAPER)
+    assert (check.holds, check.found) == (False, "1 of 2 (census age (ours))")
+    assert not comparison._slower({cases[0]: slower}, sizes.QUICK).enforced
 
 
 def test_counts_of_every_sequential_method_are_kept_by_seed(cases: list[Any]) -> None:
