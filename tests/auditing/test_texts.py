@@ -26,7 +26,7 @@ def test_texts_are_verified_explained_repaired_and_reported(tmp_path: Path, monk
     for words in (
         "Why: words and units",
         "Words: the decrease of the share of texts",
-        "texts of a corpus, all of them counted",
+        "those of the compared groups were all counted",
     ):
         assert words in page
     assert f"--data {tmp_path / 'texts.txt'}" in found.recheck[0]

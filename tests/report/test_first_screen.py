@@ -107,7 +107,7 @@ def test_the_badge_says_what_was_tested_and_how_much() -> None:
     # Two groups of 1,000 texts each: the others of the corpus were not evaluated.
     assert (
         first_screen.tested_on(texts)
-        == "Tested on a corpus of 9,000 texts; those of the groups (2,000) were all counted."
+        == "Tested on a corpus of 9,000 texts; those of the compared groups were all counted."
     )
 
 

@@ -130,7 +130,8 @@ class Audit:
         if repair is not None and repair.needed:
             after = repair.after if self.repaired else None
             failed = f"NOT REPAIRED: {repair.statement.removeprefix('Not repaired: ')}"
-            lines.append(failed if after is None else f"REPAIRED: {after.headline}")
+            price = "" if repair.price is None else f"; {repair.price}"
+            lines.append(failed if after is None else f"REPAIRED: {after.headline}{price}")
         elif reason := self.findings.left_out.get("repair"):
             lines.append(f"No repair: {reason}.")
         return "\n".join([*lines, f"Report: {self.report}"])

@@ -146,7 +146,12 @@ def show_audit(found: Audit, spec: Path, *, brief: bool) -> None:
     screen.lines((f"No {part}: {reason}." for part, reason in left_out.items()), "yellow")
     if repair is not None and repair.needed:
         if found.repaired and repair.after is not None:
+            from fairchain.cli.repair import show_groups
+
             screen.line(("REPAIRED", "bold green"), f": {repair.after.headline}")
+            if repair.price is not None:
+                screen.line(f"The price: {repair.price}.")
+                show_groups(screen, repair)
             screen.line((repair.statement, "bold"))
         else:
             screen.line(("NOT REPAIRED", "bold yellow"), f": {repair.statement.removeprefix('Not repaired: ')}")

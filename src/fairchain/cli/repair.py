@@ -18,6 +18,7 @@ from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
     from fairchain.repairing import Repair
+    from fairchain.repairing.result import RepairOf
     from fairchain.spec import Spec
 
 # Lines of each table on a terminal; the file next to the network contains all.
@@ -152,7 +153,7 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
         after = result.after.record.sentence if result.after is not None else None
         known = {"before": result.before.record.sentence, last: after, "price": result.price}
         screen.table([], [[key, f"{found}"] for key, found in known.items() if found is not None])
-        _show_groups(screen, result)
+        show_groups(screen, result)
         if result.changes:
             # Thresholds are shown in the table of groups.
             moved = sorted(
@@ -193,7 +194,7 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
         )
 
 
-def _show_groups(screen: Screen, result: Repair) -> None:
+def show_groups(screen: Screen, result: RepairOf[Any]) -> None:
     """Print the change of each group's rate, with thresholds if these changed."""
     if not result.groups or result.price is None:
         return
@@ -208,6 +209,8 @@ def _show_groups(screen: Screen, result: Repair) -> None:
         rows.append([each.group, f"{each.before:.4f}", f"{each.after:.4f}", *counts, *cut_offs])
     screen.line()
     screen.table(heads, rows)
+    if all(each.after < each.before for each in result.groups):
+        screen.line((f"Every group gets {result.groups[0].outcome} less often than before.", "yellow"))
     more = len(result.groups) - len(rows)
     screen.line((f"on {result.price.on}{f'; and {more} more groups' if more else ''}", "dim"))
 

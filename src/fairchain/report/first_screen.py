@@ -188,10 +188,9 @@ def tested_on(findings: Findings) -> str:
     verdict, texts = findings.verdict, findings.inputs == "texts"
     if verdict.rows is not None:
         whole = "all of them counted" if verdict.delta == 0 else "taken as a random sample"
-        members = sum(group.evaluations for group in findings.groups)
-        if texts and verdict.delta == 0 and 0 < members < verdict.rows:
-            corpus = f"Tested on a corpus of {verdict.rows:,} texts; those of the groups ({members:,})"
-            return f"{corpus} were all counted."
+        if texts and verdict.delta == 0:
+            # A text can belong to several groups, or be shown as each of them.
+            return f"Tested on a corpus of {verdict.rows:,} texts; those of the compared groups were all counted."
         rows = f"{verdict.rows:,} {'texts of a corpus' if texts else 'rows of a table'}"
         if findings.recorded:
             rows = f"the recorded decisions in {rows}"
