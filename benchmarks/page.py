@@ -42,7 +42,7 @@ CALIBRATION = f"""# Calibration
 
 {WRITTEN}
 
-This page shows how often each mode of fairchain makes a wrong statement, in cases in which errors are likely.
+This page shows how often each mode of fairchain makes a wrong statement, in cases in which errors are most likely.
 [docs/benchmarks.md](../docs/benchmarks.md#calibration) defines a mode and describes the measurement.
 """
 HEADS = {"RESULTS.md": RESULTS, "CALIBRATION.md": CALIBRATION}

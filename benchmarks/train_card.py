@@ -24,8 +24,9 @@ The data are not part of the package: UCI Adult (census), UCI Statlog German Cre
 
 The accuracy is measured on the ONNX files themselves. Held-out rows are the official test file for census, and a
 fixed fifth of the rows for credit and bank. The program does not use the held-out rows to train, or to choose an
-epoch or a seed. An [earlier experiment](#how-the-seeds-were-chosen) showed held-out accuracies. The error is one
-standard error. *Majority label* is the held-out accuracy of the constant model with the most frequent label.
+epoch or a seed. Before the seeds were chosen, we saw held-out accuracies only in an [earlier
+experiment](#how-the-seeds-were-chosen). The error is one standard error. *Majority label* is the held-out accuracy of
+the constant model with the most frequent label.
 
 {accuracy}
 
@@ -40,12 +41,12 @@ numbers of training rows. The threshold of the spec files is {threshold}.
 
 {gaps}
 
-Unfair at {threshold} under uniform inputs: {unfair}. The others are fair. Note the numbers of rows. For a group with
-hardly any training rows, the network extrapolates. Age in the credit data ends at 75, so the group 80-89 is empty, and
-all but two applicants are 20 or older.
+Under uniform inputs, the verdict at {threshold} is UNFAIR for {unfair}, and FAIR for the others. Note the numbers of
+rows. For a group with hardly any training rows, the network extrapolates. Age in the credit data ends at 75, so the
+group 80-89 is empty, and all but two applicants are 20 or older.
 
-**Uniform inputs are not the population.** The literature uses uniform inputs, which give combinations that never occur
-the same weight as common combinations. Most individuals have no capital gain, but a uniform input nearly always has a
+**Uniform inputs are not the population.** The literature uses uniform inputs. They give common combinations the same
+weight as combinations that never occur. Most individuals have no capital gain, but a uniform input nearly always has a
 large capital gain. A network that is fair on uniform inputs can be unfair on real individuals, and vice versa. So
 verify the network with the population that you mean. The rates of the outcome show how much uniform inputs differ from
 real individuals:

@@ -147,12 +147,12 @@ ENUMERATION = {
 }
 
 BATCH = {
-    "chunk": "the number of the first chunk of random numbers",
+    "chunk": "the index of the first chunk of random numbers",
     "chunk_rounds": "the number of rounds in a chunk",
     "rounds": "the number of rounds in the batch",
     "groups": "the indices of the evaluated groups",
-    "leader": 'the pair of groups and the outcome whose counts in this batch are used for the bet against "every gap '
-    'is at most the threshold", or null',
+    "leader": "the leader of the batch, which is the pair of groups and the outcome on which the [leader process]"
+    "(mathematics.md#the-verdict) bets in this batch; null without a bet",
     "phase": "in estimate mode: 0 for the pilot rounds, then 1, 2, ... for the attempts to reach epsilon, each with "
     "new counts. Otherwise: 0 until the verdict, and 1 for later rounds, which only make intervals narrower",
     "labels": "the indices of all labels in the batch, including labels that are not counted outcomes",
@@ -274,7 +274,8 @@ def render() -> str:
         _table("field", SEGMENT),
         "## Comparisons",
         "`fairchain compare A.json B.json --json` prints one object. Two certificates are comparable if they have the "
-        "same question, population and table. The networks, thresholds, deltas and seeds may differ.",
+        "same question, population and table, and if both rules are sound. The networks, thresholds, deltas and seeds "
+        "may differ.",
         _table("field", COMPARISON),
         "## Audits",
         "`fairchain audit SPEC -o FOLDER --json` prints one object. [Audits and their report](audit.md) describes the "

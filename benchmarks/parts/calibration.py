@@ -34,17 +34,17 @@ from fairchain.executors import default_workers
 
 # Seeds that one process takes at once.
 BLOCK = 50
-TEXT = """Each mode is measured in a case in which it is likely to be wrong. The truth is known by construction. If the
-gap equals the threshold, FAIR and UNFAIR are both counted as wrong. A mode makes several kinds of statements: the
+TEXT = """Each mode is measured in a case in which it is most likely to be wrong. The truth is known by construction. If
+the gap equals the threshold, FAIR and UNFAIR are both counted as wrong. A mode makes several kinds of statements: the
 verdict, the interval of the gap, and families of intervals that hold simultaneously. Each kind of statement may be
 wrong with probability delta. For each kind of statement, *chance* is the probability of at least as many wrong
 statements as were counted, if the error probability is exactly delta. The table shows the smallest chance over the
 kinds of statements. If this chance is below {alarm:g}, the mode fails. If all modes keep to delta, the {kinds} kinds of
-statements of all modes together raise a false alarm with probability at most {total:.1g}.
+statements of all modes together cause a failure with probability at most {total:.1g}.
 
 The unsound variant of a mode differs from the mode in one rule, level or assumption. The variant is measured in the
-same way until an alarm is certain. This shows that the measurement detects errors. An exact mode (delta 0) fails if one
-verdict is wrong."""
+same way until its failure is certain. This shows that the measurement detects errors. An exact mode (delta 0) fails if
+one verdict is wrong."""
 
 
 def _by_name(*modes: Mode) -> dict[str, Mode]:

@@ -43,11 +43,11 @@ hardly use the second core.
 
 We implemented the other methods from their published descriptions. VeriFair's rule computes its bounds after every
 sample, as its authors' program does. The authors' program evaluates the network on one input at a time. Our
-implementation evaluates many inputs at once, which makes VeriFair's rule faster. The delta of {AUTHORS_DELTA:g} applies
-to each group, as in the authors' program. We use VeriFair's "causal" specification, which limits a difference of
-probabilities. Demographic parity in VeriFair's paper limits a ratio. Confidence sequences are computed whenever the
-number of inputs has grown by 1%. The size of the fixed sample is planned with the true rates, which are unknown in
-practice."""
+implementation evaluates many inputs at once, which makes VeriFair's rule faster. Like the authors' program, one variant
+of VeriFair has a delta of {AUTHORS_DELTA:g} for each group. We use VeriFair's "causal" specification, which limits a
+difference of probabilities. Demographic parity in VeriFair's paper limits a ratio. Confidence sequences are computed
+whenever the number of inputs has grown by 1%. The size of the fixed sample is planned with the true rates, which are
+unknown in practice."""
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # mod
                 checks.append(_least(sides[1], sides[0], THREADS_GAIN, sizes))
             elif gain < THREADS_GAIN:
                 behind.append(
-                    f"two threads evaluate {title} {gain:.2f} times as fast as one thread, because each column is "
+                    f"two threads evaluate {title} only {gain:.2f} times as fast as one thread, because each column is "
                     "drawn separately"
                 )
     pipeline = forest()

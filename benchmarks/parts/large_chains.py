@@ -25,8 +25,8 @@ FORMULAS = {
     "S": 'S=? [ "tenth" ]',
     "R": 'R=? [ F ("left" | "right") ]',
 }
-TEXT = """Each operator has one query. The query is answered for the probabilities themselves, and for intervals around
-the probabilities (2% of each probability to either side). There are six kinds of chains:
+TEXT = """Each PCTL operator has one query. The query is answered for the probabilities themselves, and for intervals
+around the probabilities (2% of each probability to either side). There are six kinds of chains:
 
 - *Layers* is like a chain learned from a feed-forward network.
 - *Line* and *square* are random walks whose ends are far apart.
@@ -35,7 +35,7 @@ the probabilities (2% of each probability to either side). There are six kinds o
   *steps*, these edges lead to the next graph only. In *clusters*, these edges lead to random states, so all states are
   one component again.
 
-*Power* is the slope on logarithmic scales."""
+*Power* is the slope of seconds against states on logarithmic scales."""
 ENDS = 10
 CLUSTERS = 100
 WIDTH = 0.02

@@ -52,7 +52,7 @@ OWN = """import polars
 rows = polars.scan_parquet("decisions/*.parquet").group_by("sex", "age", "hired").agg(polars.len())
 print(rows.collect(engine="streaming").height)
 """
-TEXT = f"""The recorded decisions have a sex (text), an age (integer) and a decision (text). They are in {FILES} Parquet
+TEXT = f"""Each row has a sex (text), an age (integer) and a recorded decision (text). The rows are in {FILES} Parquet
 files, which are copies of one file and are read from the system's cache. `fairchain verify` counts the decisions and
 decides. A Python program of three lines imports polars and groups the same rows by the same columns. Both are complete
 commands, measured from start to end, and run alternately. *Processor* is the time of all processes of a command on all

@@ -40,11 +40,11 @@ OWN, NO_ROWS = 3, f"{OURS}, no rows"
 COST_LIMIT, SECONDS_LIMIT = 1.5, 60.0
 TESTED_TEXTS = 20_000
 NEEDED = "`fairchain data get census credit toxicity glove` fetches what they need"
-TEXT = """Each repair ends with a new certificate of the saved network, at delta 1e-6. The price of a repair is measured
-on rows that neither training nor search has used. For the paper's networks we have no such rows, so the price is the
-agreement with the original network. The paper's own repairs were not verified again, and the gap after the paper's
-repair of credit by age is still above 0.1. The gaps before the repair differ between our networks and the paper's. So
-compare the gaps after the repair and the losses, but not the gaps before the repair."""
+TEXT = """Each repair ends with a new certificate of the saved network, at delta 1e-6. The price of a repair is the loss
+of accuracy on rows that neither training nor search has used. For the paper's networks we have no such rows, so the
+price is the loss of agreement with the original network. The paper's own repairs were not verified again, and the gap
+after the paper's repair of credit by age is still above 0.1. The gaps before the repair differ between our networks and
+the paper's. So compare the gaps after the repair and the losses, but not the gaps before the repair."""
 SMALL = """
 
 This size searches hardly at all, to see that repairs work: our networks without rows, and with them where they are."""

@@ -35,8 +35,8 @@ epsilon cannot be reached. Each run has its own process, whose peak memory is re
 before the clock starts. If a run takes less than {SHORT:g} s, it is measured several times. The tables show the
 shortest time and the largest memory. *Power* is the slope on logarithmic scales over all points, and *last* is the
 slope of the last two points. Linear growth has the slope 1. Small sizes have a smaller slope, because every run has a
-fixed cost. *Network's work, last* is the slope of the number of multiplications in the network that a thread makes. If
-only these multiplications took time, time would grow with this slope."""
+fixed cost. *Network's work, last* is the slope of the number of multiplications that one thread makes in the network.
+If only these multiplications took time, time would grow with this slope."""
 # What time can grow by in the long run, by what the program does.
 WHY = {
     "groups": "evaluations grow with the groups, pairs that are counted in every round with their square: 1 to 2",

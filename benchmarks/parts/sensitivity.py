@@ -162,7 +162,7 @@ def _said(each: Features) -> str:
     clear = [unit.name for unit in each.found.ranked() if unit.effect.low > 0 or unit.effect.high < 0]
     return (
         f"On {each.network}, the gap is {each.found.gap:.4f}. The values of our {len(each.runs)} runs enclose "
-        f"{each.inside} of the paper's {len(SENSITIVITIES)} points. Features whose bounds of the effect exclude 0: "
+        f"{each.inside} of the paper's {len(SENSITIVITIES)} points. The bounds of the effect exclude 0 for: "
         f"{', '.join(clear) or 'none'}."
     )
 
@@ -242,7 +242,7 @@ def _figure(census: list[Features]) -> Plot:
 def _effects_plot(census: list[Features]) -> Plot:
     series = [_effects(each.network, each.units) for each in census]
     names = [unit.name for unit in census[0].units]
-    title = "Census by sex: what holding a feature still takes from the gap"
+    title = "Census by sex: effect of each feature on the gap"
     return Plot("sensitivity-effects.svg", title, "", "effect on the gap", series, bars=names)
 
 
@@ -253,7 +253,7 @@ def _effects(name: str, units: Sequence[Influence], unit_of: float = 1.0) -> Ser
 
 def _credit_plot(found: Explanation) -> Plot:
     units = found.ranked()
-    title = f"Credit by age: what holding a feature still takes from the gap of {found.gap.estimate:.3f}"
+    title = f"Credit by age: effect of each feature on the gap of {found.gap.estimate:.3f}"
     series = [_effects("effect on the gap, with bounds", units)]
     names = [unit.name for unit in units]
     return Plot("sensitivity-features.svg", title, "", "effect on the gap", series, bars=names)

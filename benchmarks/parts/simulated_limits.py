@@ -21,8 +21,8 @@ from fairchain.statistics.two_sample import two_sample_bounds
 
 TEXT = """Rounds are simulated with known rates, so the bound is exact. There are four kinds of cases:
 
-- *Share.* The decision changes for this share of individuals (`individual`). In each round, the decision either changes
-  or stays the same.
+- *Share.* The decision changes for a known share of individuals (`individual`). In each round, the decision either
+  changes or stays the same.
 - *Tied pairs.* Ten groups have a higher rate than ten other groups. The gaps of the 100 pairs are equal and above the
   threshold. The bound is the bound for one pair, with two evaluations in a round.
 - *All alike.* 20 groups have the same rate. FAIR requires a decision about all 380 ordered pairs. The slowest pair

@@ -53,9 +53,9 @@ FINISHED_STAGES_KEPT = "interrupted; finished stages are kept in {}, and the sam
 def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool, **options: Any) -> int:
     """Verify the model of SPEC, explain and repair an unfair model, and write a report to a folder.
 
-    The folder contains report.html, report.md, certificate.json if a certificate is possible, and the chain in several
-    formats. A repair adds repaired.onnx and its certificate, or thresholds.json for a model that is evaluated in
-    Python. If an audit is interrupted, the same command continues the audit and writes the same files as an
+    The folder contains report.html, report.md, certificate.json if a certificate is possible, and a Markov chain in
+    several formats. A repair adds repaired.onnx and its certificate, or thresholds.json for a model that is evaluated
+    in Python. If an audit is interrupted, the same command continues the audit and writes the same files as an
     uninterrupted audit.
 
     \b

@@ -31,7 +31,7 @@ NOTHING_FETCHED = "nothing was downloaded; the text example needs {names}"
 @shared.command("Verify embedded networks, offline.", "demo credit -o my-audit")
 @click.argument("name", type=click.Choice(DEMOS), required=False)
 @shared.output("Folder to which the specs and networks of the examples are copied.")
-@click.option("--report", type=PATH, help="Folder to which an audit of the last example, with a report, is written.")
+@click.option("--report", type=PATH, help="Folder for an audit of the last example, with a report.")
 @click.option("-y", "--yes", is_flag=True, help="Download the data of `demo text` without a prompt.")
 @shared.seed
 @shared.as_json

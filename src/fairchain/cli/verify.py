@@ -81,7 +81,11 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.choice(
     "--engine", ["auto", "sampling", "enumeration", "bounds", "counting"], "Algorithm that answers the question."
 )
-@shared.choice("--rule", ["betting", "paper"], "Stopping rule: betting is sound, paper is not sound.")
+@shared.choice(
+    "--rule",
+    ["betting", "paper"],
+    "Stopping rule: betting (sound), or paper (the rule of the original paper, which is not sound).",
+)
 @click.option(
     "--stop-at-verdict",
     is_flag=True,

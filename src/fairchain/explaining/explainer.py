@@ -80,8 +80,8 @@ def explain(
         For drawn inputs: real rows, in or near which counterfactual pairs (witnesses) are chosen; a table as for
         `data`.
     delta
-        The largest probability that any interval of an effect is wrong; by default the delta of the spec. The intervals
-        of all sensitivities together have a second error probability of the same size.
+        The largest probability that any interval of an effect is wrong; by default the delta of the spec. Each other
+        set of intervals (see `Explanation`) has a separate error probability of the same size.
     progress
         Called with the number of finished rounds, and the number of requested rounds.
 

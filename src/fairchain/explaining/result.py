@@ -111,7 +111,7 @@ class Flips(Record, frozen=True):
 class Explanation(Record, frozen=True, kw_only=True):
     """The result of `explain`: units in the order of their effect on the gap between two groups.
 
-    `pair` contains the two groups and the outcome, which were selected on a pilot sample. `gap` is the gap between
+    `pair` contains two groups and an outcome, all selected on a pilot sample. `gap` is the gap between
     these groups. For individual discrimination, `gap` is the share of inputs whose decision differs between the two
     groups; `inputs` states whether the inputs are individuals or texts. `largest` is the largest gap over all pairs and
     outcomes. The intervals form four sets: of the effects, of the sensitivities, of the effects of words (for texts),

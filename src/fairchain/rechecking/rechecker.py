@@ -68,7 +68,7 @@ def recheck(
     progress: Callable[[int, int], None] | None = None,
     report: Callable[[Cost], None] | None = None,
 ) -> Recheck:
-    """Check a certificate with a network, without trusting the issuer.
+    """Check a certificate without trusting the issuer.
 
     Parameters
     ----------
