@@ -23,6 +23,8 @@ NOT_SOUND = "NOT SOUND: the rule of the paper carries no valid guarantee; use it
 
 RANDOM_SAMPLE = "the population of those rows, if they are a random sample of it that the model was not fitted on"
 ONE_LEFT_OUT = " One group too small to be compared was left out."
+# In notes that state why a model has no certificate.
+WITHOUT_CERTIFICATE = "without a certificate"
 NO_CERTIFICATE = (
     "no certificate: it would be about Python code, which others cannot check; verify a network with certify=True, "
     "which converts the model to ONNX where it can, and describe the population in the spec"

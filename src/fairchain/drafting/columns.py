@@ -48,8 +48,8 @@ CODES_GUESSED = (
     "order, or codes = [...], in each [[feature]], or give a table whose columns have a category type."
 )
 COLUMNS_NOT_IN_TABLE = (
-    "{name}: was fitted on columns that the table does not have: {lost}; give the table that it was fitted on, or "
-    "rename the columns"
+    "{name}: was fitted on columns that are not among the inputs in the table: {lost}; give the table that it was "
+    "fitted on, rename the columns, or name another column as the label"
 )
 EMPTY_COLUMN = (
     "{source}: column {name} holds no value; fill it, or leave it out with --ignore (ignore=[...]) if the model does "

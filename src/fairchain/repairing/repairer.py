@@ -37,7 +37,7 @@ from fairchain.repairing.search import Candidate, CandidateTrial, Objective, Sea
 from fairchain.spec import Individual, Spec, Table
 from fairchain.spec.properties import limit_of
 from fairchain.spec.validate import refuse_shift
-from fairchain.statements import NO_BOUNDS_CERTIFICATE, NO_CERTIFICATE
+from fairchain.statements import NO_BOUNDS_CERTIFICATE, NO_CERTIFICATE, WITHOUT_CERTIFICATE
 from fairchain.statistics import Decision
 from fairchain.tables import encode_rows, read_table
 from fairchain.verification import verify_case
@@ -463,7 +463,10 @@ def _notes(
     """Return further notes for the reader."""
     notes = []
     if best.verdict is not None and not best.verdict.certifiable:
-        notes.append(NO_BOUNDS_CERTIFICATE if best.verdict.engine == "bounds" else NO_CERTIFICATE)
+        if best.verdict.engine == "bounds":
+            notes.append(NO_BOUNDS_CERTIFICATE)
+        elif not any(WITHOUT_CERTIFICATE in note for note in best.verdict.notes):
+            notes.append(NO_CERTIFICATE)
     if plan.groups:
         notes.append(USES_GROUP.format(protected=", ".join(plan.spec.protected)))
     added = [new.name for old, new in zip(sides.searched.spec.features, plan.spec.features, strict=True) if old != new]

@@ -27,6 +27,7 @@ from fairchain.models.base import MisfitError, random_inputs, same_answers
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import Spec
+from fairchain.statements import WITHOUT_CERTIFICATE
 from fairchain.system.user_code import first_line
 from fairchain.tables import TableRows
 
@@ -44,9 +45,13 @@ TO_CERTIFY = (
     "To certify its decisions, write them into a column beside the groups, and check that table: prediction=... "
     "(--prediction)"
 )
+TO_CERTIFY_TEXTS = (
+    "To certify its decisions, write them into a table with the group of each text, and check that table without the "
+    "texts: prediction=... (--prediction), protected=... (--protected)"
+)
 NOT_CONVERTED = (
-    "{name} is evaluated in Python, without a certificate: it could not be converted to ONNX ({problem}). "
-    f"{TO_CERTIFY}"
+    f"{{name}} is evaluated in Python, {WITHOUT_CERTIFICATE}: it could not be converted to ONNX ({{problem}}). "
+    "{remedy}"
 )
 
 
@@ -91,7 +96,8 @@ def converted_or_original(
         if not problem:
             return network
     model = unconverted()
-    reason = NOT_CONVERTED.format(name=name, problem=problem.rstrip("."))
+    remedy = TO_CERTIFY if spec.text is None else TO_CERTIFY_TEXTS
+    reason = NOT_CONVERTED.format(name=name, problem=problem.rstrip("."), remedy=remedy)
     model.note = f"{note}; {reason}" if note else reason
     return model
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from fairchain.errors import ModelError
 from fairchain.messages import needs
-from fairchain.models.adapters.converting import TO_CERTIFY, converted_or_original, quiet, same_labels
+from fairchain.models.adapters.converting import TO_CERTIFY_TEXTS, converted_or_original, quiet, same_labels
 from fairchain.models.adapters.estimator_inputs import (
     check_words,
     class_order,
@@ -36,6 +36,7 @@ from fairchain.models.onnx.feature_encoding import widths, words
 from fairchain.models.onnx.file_checks import Limits
 from fairchain.models.onnx.session import OnnxModel
 from fairchain.spec import CategoryFeature, Feature, Spec
+from fairchain.statements import WITHOUT_CERTIFICATE
 from fairchain.tables import TableRows
 
 IS_A_CLUSTERER = (
@@ -45,7 +46,7 @@ IS_A_CLUSTERER = (
 HAS_NO_PREDICT = "{name}: has no predict; give a classifier, a regressor, or a pipeline that ends in one of them"
 READS_TEXTS = "{name}: reads texts; name the column of the texts: text=... (--text)"
 TEXTS_NOT_CONVERTED = (
-    f"{{name}} is evaluated in Python, without a certificate: pipelines of texts are not converted. {TO_CERTIFY}"
+    f"{{name}} is evaluated in Python, {WITHOUT_CERTIFICATE}: pipelines of texts are not converted. {TO_CERTIFY_TEXTS}"
 )
 ML_OPSET = 3
 
