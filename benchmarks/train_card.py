@@ -11,22 +11,23 @@ _CARD = """\
 
 <!-- Written by benchmarks/train.py; change that program, not this file. -->
 
-Three small networks ship with fairchain, so that every command can be tried offline. They are dense networks with
-ReLU and the layers n-64-32-16-8-4-2, the shape that the fairness-testing literature uses for these data sets. The
-weights are ours. The inputs are encoded integers (`fairchain.datasets.schemas` declares the encodings), and the
-outputs are two logits. The networks are test objects: do not use them for decisions about people. The end of this
-page describes a fourth network, which reads comments.
+Five small networks ship with fairchain, so that every command can be tried offline. The networks are test objects: do
+not use them for decisions about people. Three networks are dense networks with ReLU and the layers n-64-32-16-8-4-2,
+the shape that the fairness-testing literature uses for these data sets. Their weights are ours. Their inputs are
+encoded integers (`fairchain.datasets.schemas` declares the encodings), and their outputs are two logits. The end of
+this page describes a fourth network, which reads comments. The fifth network is a
+[transformer](../docs/text.md#the-embedded-transformer).
 
 The data are not part of the package: UCI Adult (census), UCI Statlog German Credit (credit) and UCI Bank Marketing
 (bank), all under CC BY 4.0; `fairchain data list` names their authors.
 
 ## Accuracy
 
-The accuracy is measured on the ONNX files themselves. Held-out rows are the official test file for census, and a
-fixed fifth of the rows for credit and bank. The program does not use the held-out rows to train, or to choose an
-epoch or a seed. Before the seeds were chosen, we saw held-out accuracies only in an [earlier
-experiment](#how-the-seeds-were-chosen). The error is one standard error. *Majority label* is the held-out accuracy of
-the constant model with the most frequent label.
+The accuracy is measured on the ONNX files themselves. Held-out rows are the official test file for census, and a fixed
+fifth of the rows for credit and bank. The program does not use the held-out rows to train, or to choose an epoch or a
+seed. Before the seeds were chosen, we saw held-out accuracies only in an [earlier
+experiment](#how-the-seeds-were-chosen). The number after ± is one standard error. *Majority label* is the held-out
+accuracy of the constant model with the most frequent label.
 
 {accuracy}
 
@@ -35,9 +36,9 @@ the constant model with the most frequent label.
 ## Gaps under uniform inputs
 
 The gap is the largest difference of P(outcome) between two values of the protected feature, when all features are
-independent and uniform over their declared ranges. Each row of the table comes from {samples:,} coupled inputs; the
-error is three standard errors. The table names the groups with the lowest and the highest probability, with their
-numbers of training rows. The threshold of the spec files is {threshold}.
+independent and uniform over their declared ranges. Each row of the table comes from {samples:,} coupled inputs. The
+number after ± is three standard errors. The table names the groups with the lowest and the highest probability, with
+their numbers of training rows. The threshold of the spec files is {threshold}.
 
 {gaps}
 
@@ -55,16 +56,16 @@ real individuals:
 
 ## How the seeds were chosen
 
-**The seeds were chosen so that the examples show both verdicts, and show them quickly.** For each network the seeds
-0, 1, 2, ... were tried in turn, and the first seed was kept for which the network
+**The seeds were chosen so that the examples show both verdicts, and show them quickly.** For each network, the seeds 0,
+1, 2, ... were tried in turn. The kept seed is the first seed whose network
 
 - is usable: validation accuracy at least one point above the majority label, and each label on at least 3 % of
   uniform inputs;
 - has no gap between 0.07 and 0.13, where a verdict at {threshold} would take long;
 - for credit by age, has a gap above 0.13, so that one default spec is unfair.
 
-Weights and data were not changed otherwise. The table shows every seed that the program tried, with its gaps from a
-smaller sample:
+Apart from the choice of the seed, weights and data were not changed. The table shows every seed that the program tried,
+with its gaps from a smaller sample:
 
 {seeds}
 

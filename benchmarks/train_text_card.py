@@ -35,16 +35,17 @@ _CARD = """\
 
 `comments.onnx` classifies a comment as `toxic` or `fine`. It has one LSTM layer of {cells} cells over the
 50-dimensional GloVe vectors of the first {length} known words, and a dense layer from the last hidden state to two
-logits. The network of the paper has the same size; the weights are ours. The vectors are not in the file. Training
-and verification use the same tokeniser and word numbers ([docs/text.md](../docs/text.md)).
+logits. The network of [the paper](../docs/mathematics.md#the-papers-rule) has the same size; the weights are ours. The
+vectors are not in the file. Training and verification use the same tokeniser and word numbers
+([docs/text.md](../docs/text.md)).
 
-The network was trained on the comments of Wikipedia's talk pages, each rated by about ten raters (`fairchain data get
-toxicity`). A comment is `toxic` if more than half of its raters said so. The splits are those of the publisher:
-train, dev and test. Training used Adam for {epochs} epochs, in batches of {batch} comments of similar length, with a
-learning rate that rises to {rate} and falls again. Gradients were clipped at norm {clip:g}. The loss was cross-entropy
-without weights on the labels. There was one run, with seed {seed}. A few runs of an earlier version chose the number
-of epochs, the learning rate and the number of words on the dev split. The test split was used only for the table
-below. The seed and the settings do not depend on any verdict.
+The network was trained on the comments of Wikipedia's talk pages, each rated by about ten raters
+(`fairchain data get toxicity`). A comment is `toxic` if more than half of its raters said so. The splits are those of
+the publisher: train, dev and test. Training used Adam for {epochs} epochs, in batches of {batch} comments of similar
+length, with a learning rate that rises to {rate} and falls again. Gradients were clipped at norm {clip:g}. The loss was
+cross-entropy without weights on the labels. There was one run, with seed {seed}. The number of epochs, the learning
+rate and the number of words were chosen on the dev split, in a few runs of an earlier version. The test split was used
+only for the table below. The seed and the settings do not depend on any verdict.
 
 | split | comments | toxic | accuracy | area under the ROC curve | recall | precision |
 | --- | --- | --- | --- | --- | --- | --- |

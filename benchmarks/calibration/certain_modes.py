@@ -174,11 +174,11 @@ def certain_modes() -> list[Mode]:
         Mode(
             "uniform, real numbers",
             "difference, 2 groups",
-            "certain bounds",
+            "deterministic bounds",
             "known for the network of every seed",
             0.0,
             bounded,
-            "the label in the middle of a box is taken for that of the box",
+            "the label in the middle of a box is used for the whole box",
             partial(bounded, breaking=middles_for_boxes),
         ),
         Mode(

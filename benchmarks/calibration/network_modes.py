@@ -174,11 +174,11 @@ def inside_modes() -> list[Mode]:
         Mode(
             "uniform",
             f"difference, {CANDIDATES} candidates",
-            "repair's judge",
+            "final verification of a repair",
             "gap of every candidate equal to the threshold",
             DELTA,
             _judged,
-            "one standard error looked at after every batch",
+            "interval of one standard error, inspected after every batch",
             partial(_judged, breaking=partial(deciding_by, Peeking)),
             share=1 / 3,
         ),

@@ -51,10 +51,10 @@ from fairchain.verification import all_pairs
 from fairchain.verification.verifier import verify_case
 
 AT_THRESHOLD = "gap equal to the threshold"
-PEEKING = "one standard error looked at after every batch", partial(deciding_by, Peeking)
+PEEKING = "interval of one standard error, inspected after every batch", partial(deciding_by, Peeking)
 HINDSIGHT = "betting pair chosen after its batch", partial(deciding_by, Hindsight)
 AGAIN = "the first rounds are counted again and again", same_rounds_again
-STAKES = "stakes of a share, as if X were never -1", stakes_of_a_share
+STAKES = "bets for individual discrimination, used for a difference", stakes_of_a_share
 # How often each input comes in a function that does not draw independent ones.
 REPEATED = 8
 
@@ -285,7 +285,7 @@ def function_modes() -> list[Mode]:
     features = [category("g", 2), {"name": "x", "kind": "real", "low": 0, "high": 1}]
     coupled, few = (Coupled(each, uniforms=1) for each in (_of_uniforms, _of_few_uniforms))
     repeated = f"function returns every input {REPEATED} times", nullcontext
-    unchecked = "inputs that depend on the uniforms of other rows, not checked", _unchecked
+    unchecked = "inputs that depend on random numbers of other rows, without the check for this", _unchecked
     population = {"kind": "callable"}
     questions: list[tuple[str, str, Any, Any, Any, tuple[str, Breaking]]] = [
         ("f(rng, count, group)", "individual", _nested, _of_group, _of_group, AGAIN),
@@ -339,7 +339,7 @@ def estimate_modes() -> list[Mode]:
         Mode(
             "uniform",
             "difference, 9 groups",
-            "estimate cut by a budget",
+            "estimate mode, ended by a budget",
             AT_THRESHOLD,
             DELTA,
             cut.play,
@@ -454,7 +454,7 @@ def every_pair_modes() -> list[Mode]:
 
     # The groups keep their intervals: only the gap is taken to be within those of another delta.
     narrowed = partial(exchanged, BettingRule, "gap", lambda rule: rule.gap_within(*of_another_delta(rule)))
-    variant = "the gap within rates of another delta"
+    variant = "interval of the gap intersected with bounds from rates at a larger delta"
     name, unsound = "difference, 8 groups, intersected", partial(play, breaking=narrowed)
     modes.append(Mode("uniform", name, "every pair", "28 gaps known", DELTA, play, variant, unsound))
     return modes
@@ -511,7 +511,7 @@ def random_modes() -> list[Mode]:
     make = partial(mode_of, "uniform")
     return [
         make("difference, drawn decisions", asked(drawn, probability), AGAIN),
-        make("difference, model random by itself", asked(own, decide), PEEKING),
+        make("difference, non-deterministic model", asked(own, decide), PEEKING),
     ]
 
 

@@ -17,7 +17,7 @@ from fairchain.spec import Spec
 RATES = np.array([0.5, 0.6])
 # Values of the other feature: few, so that inputs come again and again. Rows of a table.
 VALUES, ROWS = 3, 400
-VARIANT = "the first answer to an input is used whenever it comes again"
+VARIANT = "the first answer to an input is used whenever the input comes again"
 
 
 @cache
@@ -66,7 +66,7 @@ def random_modes() -> list[Mode]:
     return [
         Mode(
             name,
-            "a model that is random by itself",
+            "a non-deterministic model",
             engine,
             truth,
             DELTA,

@@ -483,10 +483,10 @@ def monitor_modes() -> list[Mode]:
     named = {"groups": ["0", "1"]}
     cases = {
         "difference, named groups": Watching((0.3, 0.8), {"threshold": 0.5, **named}, 0.5),
-        "difference, groups as they come": Watching((0.45, 0.55, 0.5), {"threshold": 0.1}, 0.1),
+        "difference, groups not named beforehand": Watching((0.45, 0.55, 0.5), {"threshold": 0.1}, 0.1),
         "ratio, named groups": Watching((0.4, 0.5), {"threshold": 0.8, "kind": "ratio", **named}, 0.2),
     }
-    variant = "Clopper-Pearson bounds looked at after every row"
+    variant = "Clopper-Pearson bounds, inspected after every row"
     peeking = partial(exchanged, counts, "probability_any_time", fixed_sample)
     stream = "stream of decisions"
     greedy = partial(exchanged, counts, "probability_any_time", _at_delta)
@@ -502,7 +502,7 @@ def monitor_modes() -> list[Mode]:
             AT_THRESHOLD,
             DELTA,
             watch_five,
-            "the same with the whole of delta for each bound",
+            "every bound at delta: no union",
             partial(watch_five, breaking=greedy),
         ),
     ]

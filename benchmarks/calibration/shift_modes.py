@@ -84,7 +84,7 @@ def tipping_mode(about: str, cutoffs: tuple[int, int], threshold: float) -> Mode
         "uniform",
         about,
         "tipping factors",
-        "smaller than reported",
+        "true factors known",
         DELTA,
         play,
         "estimates in place of bounds",
