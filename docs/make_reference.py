@@ -52,7 +52,7 @@ VERDICT = {
     "free_regions": "for the engine `bounds`, the most probable boxes in which all groups get the same label: `label`, "
     "`probability`, `features` (the range of a number, the values of a category)",
     "rounds": "the number of drawn rounds",
-    "rows": "the number of rows of a table; otherwise null",
+    "rows": "the number of rows of a table or of counted texts; null for other inputs",
     "evaluations": "the number of evaluations of the model",
     "seconds": "the wall-clock time",
     "stopped": "the reason why the run ended ([list](#reasons-to-stop))",
@@ -121,8 +121,8 @@ DRAWN = {
     "seed": "the seed",
     "coupled": "whether all groups of a round share random numbers",
     "outcomes": "the indices of the counted outcomes",
-    "look": "the search for a second label, if all counted rounds have one label: `rounds`, the number of further "
-    "rounds drawn, and `labels`, the indices of the labels found in them; otherwise null",
+    "look": "the search for a second label: `rounds` (the number of further rounds drawn) and `labels` (the indices of "
+    "the labels found in them); null if the counted rounds have several labels",
     "batches": "the counts of every batch",
 }
 

@@ -195,7 +195,8 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:
         tables=[_samples(found), _ratios(found), _answers(found), _times(found, slower), fairlearn, _papers(found)],
         checks=checks,
         settings={
-            "seeds": f"{_seeds(sizes)} of every method, {TRUTH_SEED:,} of the truth, to plan a fixed sample its size",
+            "seeds": f"{_seeds(sizes)} of every method, {TRUTH_SEED:,} of the large run",
+            "the plan of a fixed sample has": "its size as the seed",
             "inputs tested by the bootstrap": TESTED,
         },
         behind=_behind(found, slower),
@@ -397,9 +398,9 @@ def _behind(found: dict[Case, CaseRuns], slower: float) -> list[str]:
             )
     if any("takes less time" in line for line in lines):
         lines.append(
-            "the networks answer in microseconds and take the smaller part of these times. The other methods return "
-            "only a decision. fairchain also keeps evidence, from which it computes bounds and witnesses when they are "
-            "read"
+            "the reason for these times: the networks answer in microseconds, so the methods themselves take most of "
+            "the time. The other methods return only a decision. fairchain also keeps evidence, from which it computes "
+            "bounds and witnesses when they are read"
         )
     return lines
 

@@ -36,12 +36,12 @@ TEXT = f"""Two models are evaluated for a fixed number of rounds, because their 
 model is a dense network ({"-".join(map(str, WIDTHS))}). The second model is a scikit-learn pipeline (a scaler and a
 forest of 100 trees), which is called through Python. Every executor has {WORKERS} workers of one thread on this
 machine. Clusters are started and have computed something before the clock starts. Processes of a pool start within the
-measured time and import scikit-learn, which takes one or two seconds. The run of the pipeline takes as long as the run
-of the network, so the start is a small part of it. The runs take turns. *Wall* and *processor* are the shortest times
-over all turns, because other programs can only make a run longer. *Processor* is the time of this process and all its
-descendants: workers, schedulers and other processes of a cluster. Certificates must be equal. *Cut* means that the
-budget of seconds ended a run, which then has other counts. The checks are about wall time, which other programs on the
-same cores disturb more than processor time."""
+measured time and import scikit-learn, which takes one or two seconds. Runs are so long that this start is a small part
+of the measured time. The runs take turns. *Wall* and *processor* are the shortest times over all turns, because other
+programs can only make a run longer. *Processor* is the time of this process and all its descendants: workers,
+schedulers and other processes of a cluster. Certificates must be equal. *Cut* means that the budget of seconds ended a
+run, which then has other counts. The checks are about wall time, which other programs on the same cores disturb more
+than processor time."""
 
 
 @dataclass

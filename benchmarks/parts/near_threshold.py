@@ -52,10 +52,10 @@ above its gap. The distance from the threshold to the gap is {beside:g}, or half
 estimated from {rounds:,} rounds that no verdict has used (seed {seed:,}). The distance is at least {errors:.0f}
 standard errors of this estimate.
 
-**Simulated networks.** Half of the groups have one rate, and the other groups have another rate. With nine groups, the
-largest gap therefore occurs in several pairs. The threshold is {threshold:g}, and the gaps are near the threshold.
-Decisions are harder if the gap is nearer to the threshold. At a gap of exactly {threshold:g}, a method should stay
-undecided. UNFAIR is then wrong, and FAIR is counted as wrong, although FAIR is true by definition.
+**Simulated networks.** About half of the groups have one rate, and the other groups have another rate. With nine
+groups, the largest gap therefore occurs in several pairs. The threshold is {threshold:g}, and the gaps are near the
+threshold. Decisions are harder if the gap is nearer to the threshold. At a gap of exactly {threshold:g}, a method
+should stay undecided. UNFAIR is then wrong, and FAIR is counted as wrong, although FAIR is true by definition.
 
 We choose how often two groups with different rates get different decisions in one round: in {alike:.0%} of rounds at a
 gap of {threshold:g}. For real networks, the column *rounds that differ* shows this share. The choice affects only

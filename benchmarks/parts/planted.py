@@ -225,6 +225,10 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # net
         text=TEXT,
         tables=[Table("Planted units found", columns, rows)],
         checks=[Check("planted units first by effect", firsts == total, f"{firsts} of {total}", "all")],
-        settings={"networks of each family": sizes.planted, "rounds": ROUNDS, "seed": "the number of the network"},
+        settings={
+            "networks of each family": sizes.planted,
+            "rounds": ROUNDS,
+            "the seed is": "the number of the network",
+        },
         counts=counts,
     )

@@ -197,7 +197,8 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # net
         ],
         checks=[_flat_memory(found["rounds"]), _all_complete(every)],
         settings={
-            "seeds": "0 of every run, for a network's weights the number of its layers with input and output",
+            "seed of every run": 0,
+            "the seed of a network's weights is": "the number of its layers, including input and output",
             "seconds for a point, at most": sizes.point_seconds,
             "measurements of a short point": sizes.tries,
         },

@@ -22,9 +22,10 @@ LEAST = 0.9
 TEXT = """A service in a separate process answers each request after 50 ms. Each request has one input, and 16
 connections are used. The first question counts the rows of a table, and the second question samples drawn inputs. The
 size of a batch of drawn inputs follows from the counts of the previous batch. While the last answers of a batch are on
-their way, idle connections request the inputs that are expected next. *Busy* is a ratio for the requests after the
-first 200. Its numerator is the time in which the service works on these requests, measured by the service. Its
-denominator is 16 (connections) times the time from the 201st request to the end of the last request."""
+their way, idle connections request the inputs that are expected next. The column *busy* of the last table is a ratio
+for the requests after the first 200. Its numerator is the time in which the service works on these requests, measured
+by the service. Its denominator is 16 (connections) times the time from the 201st request to the end of the last
+request."""
 
 
 @contextmanager

@@ -108,10 +108,11 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:
         checks=[*checks, warm_check(warm, enforced=sizes.paper)],
         settings={
             "evaluations of a long run": sizes.bare,
-            "turns of what is judged": sizes.turns,
+            "turns of one worker and of warm verdicts": sizes.turns,
             "turns of two workers": sizes.few_turns,
             "starts": sizes.starts,
-            "seeds": "0 of every run, 0, 1, ... of warm verdicts",
+            "seeds of warm verdicts": "0, 1, ...",
+            "seed of all other runs": 0,
         },
     )
 

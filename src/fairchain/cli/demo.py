@@ -31,7 +31,9 @@ NOTHING_FETCHED = "nothing was downloaded; the text example needs {names}"
 @shared.command("Verify embedded networks, offline.", "demo credit -o my-audit")
 @click.argument("name", type=click.Choice(DEMOS), required=False)
 @shared.output("Folder to which the specs and networks of the examples are copied.")
-@click.option("--report", type=PATH, help="Folder for an audit of the last example, with a report.")
+@click.option(
+    "--report", type=PATH, help="Folder for an audit of the stated example, or by default of the unfair network."
+)
 @click.option("-y", "--yes", is_flag=True, help="Download the data of `demo text` without a prompt.")
 @shared.seed
 @shared.as_json
@@ -41,9 +43,9 @@ def demo(
 ) -> None:
     """Verify the example networks of fairchain offline, and explain the gap of an unfair network.
 
-    The networks were trained on real data. Without NAME, the command verifies a fair and an unfair network. With NAME,
-    it verifies one example. The example `text` is a recurrent network that reads comments; its comments and word
-    vectors are downloaded once, after a prompt. The exit code is 0 for all verdicts.
+    The networks were trained on real data. Without an argument, the command verifies a fair and an unfair network. With
+    an argument, it verifies this example. The example `text` is a recurrent network that reads comments; its comments
+    and word vectors are downloaded once, after a prompt. The exit code is 0 for all verdicts.
     """
     from fairchain.cli.verdict_display import show_verdict
     from fairchain.spec import revise

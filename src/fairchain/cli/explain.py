@@ -31,7 +31,8 @@ BAR, SHOWN_WITNESSES = 25, 3
 @click.option(
     "--rows",
     type=PATH,
-    help="For drawn inputs: table of real rows, in or near which counterfactual pairs (witnesses) are chosen.",
+    help="For drawn inputs: table of real rows. These rows, or drawn inputs near them, become counterfactual pairs "
+    "(witnesses).",
 )
 @shared.units(
     "Units to rank: a feature (capital-gain), a neuron (layer3[2]), each neuron of a layer (layer3), features, or "
@@ -39,7 +40,7 @@ BAR, SHOWN_WITNESSES = 25, 3
     "example layer3:kmeans=3. Repeatable."
 )
 @shared.count("--rounds", "Number of rounds; by default 20000.")
-@shared.count("--top", "Number of rows of each table.", default=10)
+@shared.count("--top", "Number of lines in each printed table.", default=10)
 @shared.choice(
     "--method",
     ["resample", "mean"],

@@ -106,7 +106,12 @@ service = together(
         help="Environment variable that contains a header for a service, such as Authorization: Bearer ...; "
         "repeatable.",
     ),
-    choice("--service-inputs", ["columns", "array"], "Input format of a service that does not state its input format."),
+    choice(
+        "--service-inputs",
+        ["columns", "array"],
+        "Input format, if the service does not state it: one input for each feature (columns), or one array of numbers "
+        "(array).",
+    ),
 )
 workers = together(
     count("--workers", "Number of threads, or of processes with --executor; by default one for each core."),

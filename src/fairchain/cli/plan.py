@@ -46,8 +46,8 @@ PLAN_BAR_WIDTH = 40
 @shared.count("--groups", "Without SPEC: number of groups.", least=2, default=2)
 @click.option(
     "--rows",
-    help="Without SPEC: number of rows in a sample, for example 500 for every group, or one number for each group "
-    "(500,2000). By default, inputs are drawn.",
+    help="Without SPEC: number of rows of each group in a sample, as one number for all groups (500), or one for each "
+    "group (500,2000). By default, inputs are drawn.",
 )
 @shared.count("--questions", "Without SPEC: number of questions that share delta.", default=1)
 @click.option("--speed", type=float, help="Evaluations per second, to forecast seconds without a pilot.")

@@ -77,8 +77,8 @@ def explain(
         replaced by the mean, or for a category by the most frequent value. By default, "mean" is used for features of a
         population that draws all features independently, and "resample" for all other units.
     rows
-        For drawn inputs: real rows, in or near which counterfactual pairs (witnesses) are chosen; a table as for
-        `data`.
+        For drawn inputs: real rows, as a table like `data`. These rows, or drawn inputs near them, become
+        counterfactual pairs (witnesses).
     delta
         The largest probability that any interval of an effect is wrong; by default the delta of the spec. Each other
         set of intervals (see `Explanation`) has a separate error probability of the same size.

@@ -117,7 +117,8 @@ def repair(
         same population, and must not occur in the sample of the spec. By default, the final verification uses a random
         half of the sample.
     label
-        The column with the true labels; by default the column that the spec names, or `label`.
+        The column with the true labels; by default the column that the spec names, or a column
+        called "label".
     optimizer
         "evolution" (covariance matrix adaptation), or "pso" (the particle swarm and the fitness of the original paper).
     change
@@ -125,13 +126,13 @@ def repair(
         "threshold" for one threshold, or "group-thresholds" for one threshold in each group. With "group-thresholds",
         the decision uses the group, which may be unlawful. "auto" chooses "last-layer" for linear models and for
         networks that read texts. For networks that read the protected features, it chooses "low-rank" if the weights of
-        the protected features may change. It chooses "scales" for other networks, and "threshold" for models without
-        weights.
+        the protected features may change. It chooses "scales" for all remaining networks, and "threshold" for models
+        without weights.
     max_units
         Largest number of features and neurons that may change besides the protected features. The units that `explain`
         ranks first are chosen.
     keep_protected
-        Do not change the weights of the protected features.
+        Whether the weights of the protected features stay unchanged; by default only with the optimizer "pso".
     max_accuracy_loss
         Choose the candidate with the smallest gap among the candidates that lose at most this accuracy on the held-out
         rows. By default, the most accurate fair candidate is chosen.

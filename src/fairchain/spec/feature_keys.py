@@ -41,7 +41,10 @@ class _Feature(Strict, frozen=True, kw_only=True):
     ] = None
     missing: Annotated[
         Number | str | None,
-        doc("Value that replaces an empty cell of a table. Without this key, an empty cell is an error."),
+        doc(
+            "Value that replaces an empty cell of a table. Without this key, an empty cell is an error, unless "
+            "[population] sets drop_missing or keep_missing."
+        ),
     ] = None
 
 

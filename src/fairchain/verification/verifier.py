@@ -103,7 +103,7 @@ def verify(
         spec and the data. The same seed leads to the same counts for any number of workers.
     allow_constant
         Whether a model that gives the same decision to every input may be FAIR; by default as the spec states.
-        Otherwise, the `conclusion` for such a model is CONSTANT.
+        If it may not be FAIR, its `conclusion` is CONSTANT.
     workers
         Number of threads, or of processes of an executor; by default one for each core.
     executor
