@@ -91,7 +91,8 @@ def show_explanation(found: Explanation, top: int) -> None:
     if found.fair:
         screen.line(
             ("Nothing to explain", "bold green"),
-            f": every gap is at most {found.largest.high:.4f}, the threshold is {found.threshold:g}. Effects on the gap:",
+            f": every gap is at most {found.largest.high:.4f}, the threshold is {found.threshold:g}. "
+            "Effects on the gap:",
         )
     for title, kinds in (("feature", ("feature",)), ("neuron", ("neuron", "cell"))):
         units = [unit for unit in found.units if unit.kind in kinds]
