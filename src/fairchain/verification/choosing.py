@@ -102,7 +102,8 @@ def engine_for(case: Case, *, certify: bool = False, checkpoint: Path | None = N
 
 def _few_axes(spec: Spec) -> bool:
     """Return whether branch and bound may prove an answer: few features beside the protected ones, all independent."""
-    drawn = [feature for feature in spec.features if feature.model_input and feature.name not in spec.protected]
+    protected = spec.protected
+    drawn = [feature for feature in spec.features if feature.model_input and feature.name not in protected]
     plain = spec.property.shift is None and spec.guarantee.epsilon is None
     return plain and len(drawn) <= MOST_AXES and not no_bounds(spec)
 
