@@ -83,10 +83,10 @@ def plan_lines(found: QuestionPlan) -> list[str]:
     if found.rows is not None:
         rows, what = found.rows, "ratio" if found.kind == "ratio" else "gap"
         if rows.decided is not None:
-            lines.append(f"  {rows.decided:.0%} of samples of this size lead to a verdict")
+            lines.append(f"  {rows.decided:.0%} of samples of this size lead to the correct verdict")
         needed = ", ".join(f"{size:,}" for size in (rows.needed or ())[:8])
         lines.append(
-            f"  rows of each group with which 95 of 100 samples lead to a verdict: {needed}"
+            f"  rows of each group with which 95 of 100 samples lead to the correct verdict: {needed}"
             if rows.needed
             else "  rows needed: more than a billion in a group"
         )
