@@ -56,10 +56,10 @@ NOT_COMPARABLE = """## What is not comparable, and why
   Estimate mode has the paper's accuracy and delta, for all groups and pairs together.
 - **The paper's traces** and our evaluations both count evaluations of the network. A round of fairchain shows one input
   as several groups, and counts one evaluation for each group.
-- **Networks.** The paper's feed-forward networks are public, but we may not distribute them. The option `--models` adds
-  these networks. The networks that ship with fairchain have the same shape and encodings but other weights, so their
-  gaps differ from the paper's. The network that reads comments was also trained by us. It has the size of the paper's
-  network, but reads other comments with other synonyms.
+- **Networks.** The paper's feed-forward networks are public, but we may not distribute them. With the option
+  `--models`, the benchmarks include these networks. The networks that ship with fairchain have the same shape and
+  encodings but other weights, so their gaps differ from the paper's. The network that reads comments was also trained
+  by us. It has the size of the paper's network, but reads other comments with other synonyms.
 - **VeriFair and the other methods** are our implementations of the published descriptions (`benchmarks/baselines`).
   We did not run VeriFair's own program. We use VeriFair's rule for the difference of probabilities and for all pairs of
   groups. VeriFair was published for two groups, and for demographic parity as a ratio. **FairSquare** decides a

@@ -24,8 +24,8 @@ The data are not part of the package: UCI Adult (census), UCI Statlog German Cre
 ## Accuracy
 
 The accuracy is measured on the ONNX files themselves. Held-out rows are the official test file for census, and a fixed
-fifth of the rows for credit and bank. The program does not use the held-out rows to train, or to choose an epoch or a
-seed. Before the seeds were chosen, we saw held-out accuracies only in an [earlier
+fifth of the rows for credit and bank. The training program does not use the held-out rows to train, or to choose an
+epoch or a seed. Before the seeds were chosen, we saw held-out accuracies only in an [earlier
 experiment](#how-the-seeds-were-chosen). The number after ± is one standard error. *Majority label* is the held-out
 accuracy of the constant model with the most frequent label.
 

@@ -312,7 +312,9 @@ def _fairlearn_table(case: Case, sizes: Sizes) -> tuple[Table, float]:
     ]
     columns = [Column("bootstrap"), Column("rows", ",d"), Column("resamples", "d"), Column("low", ".3f")]
     columns += [Column("high", ".3f"), Column("seconds", ".4f")]
-    note = "Both resample at random, so their bounds differ a little. The seconds do not include the network."
+    note = (
+        "Both bootstraps resample at random, so their bounds differ a little. The seconds do not include the network."
+    )
     return Table(f"fairlearn's bootstrap itself, {case.name}", columns, rows, note), seconds / by_counts
 
 
@@ -328,11 +330,11 @@ def _papers(found: dict[Case, CaseRuns]) -> Table:
         rows.append([f"{network} {protected}", reported.fairsquare, reported.verifair, quoted(reported.seconds), *mine])
     note = (
         "The table shows seconds. The paper's seconds are quoted, and were measured on its authors' machine. They are "
-        "about another property than the tables above. In the paper, protected features are binned to two groups (the "
-        "bins are not stated). The property is VeriFair's demographic parity, a ratio of at least 0.85. The tables "
-        "above require a difference of at most 0.1 over all groups. So credit by age is fair in this comparison, but "
-        "unfair in the paper's first table. The number of samples is not stated. FairSquare does not read networks "
-        "with loops, and VeriFair's program does not read texts."
+        "about another property than the tables above. In the paper, protected features are binned into two groups "
+        "(the bins are not stated). The property is VeriFair's demographic parity, a ratio of at least 0.85. The "
+        "tables above require a difference of at most 0.1 over all groups. So credit by age is fair in this "
+        "comparison, but unfair in the paper's first table. The number of samples is not stated. FairSquare does not "
+        "read networks with loops, and VeriFair's program does not read texts."
     )
     return Table("The paper's own comparison", columns, rows, note)
 

@@ -164,8 +164,8 @@ def _note(found: dict[Case, BothRules], sizes: Sizes) -> str:
         "many groups, the largest estimated difference is biased upwards. The paper's rule gave "
         f"{rule.wrong} wrong verdicts in {rule.runs:,} runs, because these gaps are far from the threshold. The part "
         f"`near_threshold` shows its wrong verdicts near the threshold. In {len(broken(found))} of {len(found)} cases, "
-        "the error of the widest pair is too large significantly more often than the paper's claim allows (p at most "
-        + f"{FALSE_ALARM:g}).".replace("e-0", "e-")
+        f"the widest pair has an error above {paper.EPSILON:g} in significantly more runs (p at most "
+        + f"{FALSE_ALARM:g}) than the paper claims.".replace("e-0", "e-")
         + f" The true rates are estimated from {sizes.truth:,} rounds"
         + (f" ({sizes.text_truth:,} for comments)" if texts else "")
         + f". An error counts only if it exceeds {paper.EPSILON:g} by more than two standard errors of these rates."

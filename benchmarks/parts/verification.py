@@ -34,8 +34,8 @@ from fairchain import OnnxModel, Verdict, verify
 DELTAS = (0.1, 0.05, DELTA)
 TEXT = """In each case, the property is: the largest difference of P(outcome) between two values of the protected
 feature is at most 0.1. *Evaluations* is the number of evaluations of the network, as a mean over seeds. Times are
-medians of one call of `verify` on all cores, after the network was loaded. *States* is the number of states, including
-start, groups and labels, as in the paper. The *true gap* comes from one large run of rounds that no verdict has
+medians of one call of `verify` on all cores, after the network was loaded. *States* is the number of states of the
+chain start -> group -> label, as in the paper. The *true gap* comes from one large run of rounds that no verdict has
 used."""
 
 

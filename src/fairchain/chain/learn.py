@@ -204,9 +204,9 @@ def learn_family(
     """Learn one chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
 
     `units` and `chain` are as for `learn_chain`. By default, all unprotected features and all hidden neurons are units.
-    The bounds of each chain fail with probability at most delta; delta is not divided among the chains. For a unit of a
-    recurrent layer, the state is the state after the last step. If all units belong to recurrent layers,
-    `view="folded"` returns chains that pass through all steps.
+    The bounds of each chain fail with probability at most delta; delta is not divided among the chains. A unit of a
+    recurrent layer has its state after the last step. If all units belong to recurrent layers, `view="folded"` returns
+    chains that pass through all steps.
     """
     _check(chain, estimator, rounds)
     if view not in ("folded", "last"):

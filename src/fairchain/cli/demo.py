@@ -32,7 +32,7 @@ NOTHING_FETCHED = "nothing was downloaded; the text example needs {names}"
 @click.argument("name", type=click.Choice(DEMOS), required=False)
 @shared.output("Folder to which the specs and networks of the examples are copied.")
 @click.option(
-    "--report", type=PATH, help="Folder for an audit of the stated example, or by default of the unfair network."
+    "--report", type=PATH, help="Folder for an audit of the named example; without a name, of the unfair network."
 )
 @click.option("-y", "--yes", is_flag=True, help="Download the data of `demo text` without a prompt.")
 @shared.seed

@@ -172,7 +172,7 @@ def plan(
         As for `verify`. The model is evaluated only for a pilot.
     gap
         The assumed true value: the largest difference between groups, the smallest ratio, or for `individual` the share
-        of decisions that change. By default, the value halfway between equal rates and the threshold.
+        of decisions that change. By default, halfway between the value for equal rates and the threshold.
     rate, rates
         `rate` is the assumed rate of the outcome in the group with the highest rate. `rates` are the assumed rates of
         all groups, instead of `gap` and `rate`.

@@ -60,7 +60,9 @@ class Scale(Strict, frozen=True, kw_only=True):
 class _Number(_Feature, frozen=True, kw_only=True):
     """A number in the user's units, and its encoding for the network."""
 
-    clip: Annotated[bool, doc("Replace values of a table below low by low, and values above high by high.")] = False
+    clip: Annotated[bool, doc("Replace values of a table below `low` by `low`, and values above `high` by `high`.")] = (
+        False
+    )
     step: Annotated[
         Positive | None, doc("The network receives the number of whole steps: with step = 10, age 39 becomes 3.")
     ] = None
