@@ -143,6 +143,15 @@ def test_synonyms_are_drawn_as_promised(tmp_path: Path) -> None:
         assert sum(a != b for a, b in zip(text.split(), ["the", "good", "dog", "and", "sea"], strict=True)) == 1
 
 
+def test_a_text_without_words_that_can_be_replaced_stays_as_it_is_beside_others(tmp_path: Path) -> None:
+    population = population_of(spec_of(tmp_path, ("the and", "the good dog", "and the", "sunny", "moony"), replace=3))
+    drawn = set(texts(population, NONE, 2000))
+    assert {"the and", "and the"} < drawn
+    assert {len(text.split()) for text in drawn} == {2, 3}
+    assert {text for text in drawn if len(text.split()) == 2} == {"the and", "and the"}
+    assert "the good dog" not in drawn
+
+
 @pytest.mark.parametrize("replace", [0, 1, 2, 5])
 def test_at_most_so_many_words_are_replaced(replace: int, tmp_path: Path) -> None:
     population = population_of(spec_of(tmp_path, replace=replace))
