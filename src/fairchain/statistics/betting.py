@@ -86,7 +86,7 @@ class BettingRule(RefiningRule):
         # What is left of delta is for the intervals; a share has no other than that of the verdict.
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
         growths = payoff.growths_at(threshold)
-        self._fair_growth, self._unfair_growth, self._fair_totals, self._fair_stakes = growths
+        self._fair_growth, self._fair_totals, self._fair_stakes, self._unfair_stakes = growths
         self._unfair_values = payoff.of_one(threshold, at_least=False)[0]
         self._rounds = 0
         # Of the present counts, once they were computed: with many pairs each takes a while.
@@ -186,8 +186,7 @@ class BettingRule(RefiningRule):
     def _wealth_of_leaders(self) -> float:
         """Return log wealth of the leaders against "every gap is at most the threshold"."""
         if self._lead_wealth is None:
-            lead = np.array(self.lead)[:, None]
-            self._lead_wealth = float(wealth_and_best(lead, self._unfair_growth.T)[0][0])
+            self._lead_wealth, _ = wealth_and_best_of_one(self.lead, self._unfair_stakes)
         return self._lead_wealth
 
     def _clear_few(self, groups: Sequence[int]) -> None:
@@ -349,10 +348,10 @@ class BettingRule(RefiningRule):
         if self._few and not (above or brief):
             return max(1.0, float(self._left().max()))
         if above or brief:
-            seen = np.array(self._payoff.cells_of(self.tally, widest))
-            growth = self._unfair_growth if above else self._fair_growth
-            reached = self._wealth_of_leaders() if above else float(log_wealth(seen, growth))
-            rate = float((seen @ growth).max()) / max(int(self.tally.joint[i, j]), 1)
+            seen = self._payoff.cells_of(self.tally, widest)
+            reached, best = wealth_and_best_of_one(seen, self._unfair_stakes if above else self._fair_stakes)
+            reached = self._wealth_of_leaders() if above else reached
+            rate = best / max(self.tally.joint.item(i, j), 1)
             return max(self._bar - reached, 0.0) / rate if rate > 0 else math.inf
         most = 1.0
         for part, some in self.tally.parts():

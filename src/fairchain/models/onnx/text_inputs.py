@@ -30,7 +30,7 @@ WordNumbers = NDArray[np.integer]
 BUFFER_BYTES = 16 * 2**20
 MOST_CALL_TEXTS = 4096
 # If steps after the longest text are left out, small batches leave out more of them.
-CUT_ROWS = 256
+CUT_ROWS = 128
 # Words of a vocabulary that are padding if the spec names none.
 PADDING = ("<pad>", "[PAD]", "<PAD>", "[pad]", "")
 NOT_TEXT_ROWS = 'feature "{name}": rows of shape {shape}, where a text is {length} word ids'
