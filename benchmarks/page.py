@@ -35,8 +35,8 @@ RESULTS = f"""# Results
 fairchain decides whether a network treats groups alike, by evaluating the network on random inputs. This page compares
 fairchain with other methods and with [the paper](../docs/mathematics.md#the-papers-rule) on which fairchain builds. The
 tables show how many evaluations each method needs, how long it takes, and how often it is wrong. The paper's numbers
-are marked as the paper's. All other numbers were measured by a program.
-[docs/benchmarks.md](../docs/benchmarks.md) describes how to run this program.
+are marked as the paper's. All other results come from a program. [docs/benchmarks.md](../docs/benchmarks.md) describes
+how to run this program. The [glossary](../docs/glossary.md) defines terms such as delta, round, chain, box and witness.
 """
 CALIBRATION = f"""# Calibration
 

@@ -11,15 +11,15 @@ _CARD = """\
 
 <!-- Written by benchmarks/train.py; change that program, not this file. -->
 
-Five small networks ship with fairchain, so that every command can be tried offline. The networks are test objects: do
-not use them for decisions about people. Three networks are dense networks with ReLU and the layers n-64-32-16-8-4-2,
-the shape that the fairness-testing literature uses for these data sets. Their weights are ours. Their inputs are
-encoded integers (`fairchain.datasets.schemas` declares the encodings), and their outputs are two logits. The end of
-this page describes a fourth network, which reads comments. The fifth network is a
+Five small networks ship with fairchain, so that every command can be tried offline. The networks are test objects. Do
+not use them for decisions about individuals. Three networks are dense networks with ReLU and the layers
+n-64-32-16-8-4-2, the shape that the fairness-testing literature uses for these data sets. Their weights are ours. Their
+inputs are encoded integers (`fairchain.datasets.schemas` declares the encodings), and their outputs are two logits. A
+fourth network, [described below](#the-network-that-reads-comments), reads comments. The fifth network is a
 [transformer](../docs/text.md#the-embedded-transformer).
 
-The data are not part of the package: UCI Adult (census), UCI Statlog German Credit (credit) and UCI Bank Marketing
-(bank), all under CC BY 4.0; `fairchain data list` names their authors.
+The data are not part of the package. They come from UCI Adult (census), UCI Statlog German Credit (credit) and UCI Bank
+Marketing (bank), all under CC BY 4.0. `fairchain data list` names their authors.
 
 ## Accuracy
 
@@ -36,9 +36,9 @@ accuracy of the constant model with the most frequent label.
 ## Gaps under uniform inputs
 
 The gap is the largest difference of P(outcome) between two values of the protected feature, when all features are
-independent and uniform over their declared ranges. Each row of the table comes from {samples:,} coupled inputs. The
-number after ± is three standard errors. The table names the groups with the lowest and the highest probability, with
-their numbers of training rows. The threshold of the spec files is {threshold}.
+independent and uniform over their declared ranges. Each row of the table comes from {samples:,} inputs. Each input is
+evaluated once for every group. The number after ± is three standard errors. The table names the groups with the lowest
+and the highest probability, with their numbers of training rows. The threshold of the spec files is {threshold}.
 
 {gaps}
 
@@ -46,11 +46,11 @@ Under uniform inputs, the verdict at {threshold} is UNFAIR for {unfair}, and FAI
 rows. For a group with hardly any training rows, the network extrapolates. Age in the credit data ends at 75, so the
 group 80-89 is empty, and all but two applicants are 20 or older.
 
-**Uniform inputs are not the population.** The literature uses uniform inputs. They give common combinations the same
-weight as combinations that never occur. Most individuals have no capital gain, but a uniform input nearly always has a
-large capital gain. A network that is fair on uniform inputs can be unfair on real individuals, and vice versa. So
-verify the network with the population that you mean. The rates of the outcome show how much uniform inputs differ from
-real individuals:
+**Uniform inputs do not represent real individuals.** The literature uses uniform inputs. They give common combinations
+the same weight as combinations that never occur. Most individuals have no capital gain, but a uniform input nearly
+always has a large capital gain. A network that is fair on uniform inputs can be unfair on real individuals, and vice
+versa. So verify the network with the population that you mean. The rates of the outcome show how much uniform inputs
+differ from real individuals:
 
 {rates}
 
@@ -73,12 +73,12 @@ These conditions were fixed after a first experiment with an earlier version of 
 same recipe with other random numbers: 6 seeds for census, 12 for credit and 5 for bank. We saw the gaps and held-out
 accuracies of these networks, and did not change the recipe afterwards.
 
-The experiment also shows how much the gap varies between networks of the same kind. Of the 12 credit networks one was
+The experiment also shows how much the gap varies between networks of the same kind. One of the 12 credit networks was
 constant. Among the other 11, the gap by age ranged from 0.03 to 0.52, and the held-out accuracy from 0.735 to 0.775.
-So the accuracy of the credit network above, measured on 200 rows, may be high by chance.
+So the accuracy of the credit network above, measured on 200 rows, may be too high because of sampling error.
 
-To train again: `python -m benchmarks.train`, with the `torch` extra. On one machine two runs give the same bytes;
-another processor or version of torch may give other weights, and therefore other numbers.
+To train again: `python -m benchmarks.train`, with the `torch` extra. On one machine, two runs give the same bytes.
+Another processor or version of torch may give other weights, and therefore other numbers.
 """
 
 

@@ -33,10 +33,10 @@ class Score:
 _CARD = """\
 ## The network that reads comments
 
-`comments.onnx` classifies a comment as `toxic` or `fine`. It has one LSTM layer of {cells} cells over the
-50-dimensional GloVe vectors of the first {length} known words, and a dense layer from the last hidden state to two
-logits. The network of [the paper](../docs/mathematics.md#the-papers-rule) has the same size; the weights are ours. The
-vectors are not in the file. Training and verification use the same tokeniser and word numbers
+`comments.onnx` classifies a comment as `toxic` or `fine`. It has one LSTM layer of {cells} cells and one dense
+layer. The LSTM layer reads the 50-dimensional GloVe vectors of the first {length} known words. The dense layer maps the
+last hidden state to two logits. The network of [the paper](../docs/mathematics.md#the-papers-rule) has the same size
+but other weights. The vectors are not in the file. Training and verification use the same tokeniser and word numbers
 ([docs/text.md](../docs/text.md)).
 
 The network was trained on the comments of Wikipedia's talk pages, each rated by about ten raters
@@ -54,17 +54,21 @@ only for the table below. The seed and the settings do not depend on any verdict
 The numbers are measured on the ONNX file. The constant answer `fine` has a test accuracy of {majority:.4f}, so
 accuracy alone is not informative. The file has {size:,} bytes, sha256 `{sha256}`.
 
-**Intended use:** a test object. The network misses about {missed:.0%} of the toxic comments, and reads at most
-{length} words. It learned from comments in which some groups are insulted more often than others; this makes it an
-interesting test object. **Not intended:** moderation. A verdict is about this network and the texts of the corpus,
-not about Wikipedia's editors or other toxicity models.
+**Intended use:** a test object. The network misses about {missed:.0%} of the toxic comments, and reads at most {length}
+words. It learned from comments in which some groups are insulted more often than others. It is therefore an interesting
+test object. **Not intended:** moderation. A verdict is about this network and the texts of the corpus, not about
+Wikipedia's editors or other toxicity models.
 
-Licences: the comments' text CC BY-SA 3.0, the annotations CC0 1.0 (E. Wulczyn, N. Thain, L. Dixon: Wikipedia Talk
-Labels: Toxicity, 2017); GloVe 6B, 50 dimensions, PDDL 1.0 (J. Pennington, R. Socher, C. Manning, 2014). Neither is
-part of the package; `fairchain data get toxicity glove` downloads them.
+The data have these licences:
 
-To train again: `python -m benchmarks.train_text`, with the `torch` extra. On one machine two runs give the same
-bytes; another processor or version of torch may give other weights.
+- Wikipedia Talk Labels: Toxicity (E. Wulczyn, N. Thain, L. Dixon, 2017): CC BY-SA 3.0 for the text of the comments, and
+  CC0 1.0 for the annotations
+- GloVe 6B, 50 dimensions (J. Pennington, R. Socher, C. Manning, 2014): PDDL 1.0
+
+These data are not part of the package. `fairchain data get toxicity glove` downloads them.
+
+To train again: `python -m benchmarks.train_text`, with the `torch` extra. On one machine, two runs give the same
+bytes. Another processor or version of torch may give other weights.
 """
 
 

@@ -37,16 +37,16 @@ VERDICT = {
     "kind": "the kind of the property: `difference`, `ratio` or `individual`",
     "inputs": "the kind of the inputs: `individuals` or `texts`",
     "gap": "`estimate`, `low` and `high` of the largest difference, of the smallest ratio, or of the share of inputs "
-    "whose decision changes; `more`, `less` and `outcome` name the pair of groups with the largest observed difference "
-    "or the smallest observed ratio",
+    "whose decision changes. `more`, `less` and `outcome` name the pair of groups and the outcome with the largest "
+    "observed difference or the smallest observed ratio",
     "threshold": "the threshold of the property",
     "delta": "the largest probability of a wrong verdict; 0 if the verdict does not depend on random draws",
     "epsilon": "in estimate mode, the largest allowed half width of an interval; otherwise null",
     "property": "the question as a formula",
     "groups": "for each group and outcome: `name`, `outcome`, `probability`, `low`, `high`, `evaluations`",
     "left_out": "the groups below `min_size`: `name`, `size`",
-    "violators": "the pairs that are shown to be beyond the threshold: `more`, `less`, `outcome`; the probability that "
-    "any of these pairs is within the threshold is at most delta",
+    "violators": "the pairs of groups that are shown to be beyond the threshold: `more`, `less`, `outcome`. The "
+    "probability that the list contains a pair within the threshold is at most delta",
     "witnesses": "counterfactual pairs, which are inputs whose decision changes with the group: `groups`, `labels`, "
     "`input`",
     "free_regions": "for the engine `bounds`, the most probable boxes in which all groups get the same label: `label`, "
@@ -56,8 +56,8 @@ VERDICT = {
     "evaluations": "the number of evaluations of the model",
     "seconds": "the wall-clock time",
     "stopped": "the reason why the run ended ([list](#reasons-to-stop))",
-    "forecast": "if the verdict is UNDECIDED: for drawn inputs, the estimated number of further rounds until a "
-    "verdict; for a table, the factor by which the table would have to grow; otherwise null",
+    "forecast": "for drawn inputs, the estimated number of further rounds until a verdict. For a table, the factor by "
+    "which the table would have to grow. Null unless the verdict is UNDECIDED",
     "seed": "the seed of the random numbers; null if no inputs were drawn",
     "seed_origin": "`derived` from model, spec and data, or `chosen`; null if no inputs were drawn",
     "rule": "the rule that led to the verdict ([list](#rules))",
@@ -75,7 +75,8 @@ VERDICT = {
     "`UNDECIDED`, for a constant model, for the rule `paper`, and with a `shift`",
     "shift": "the [shift](glossary.md#the-question) that the verdict covers: its `factor`, and `of` (`each_group` or "
     "`all_groups_alike`); null without a shift",
-    "decision_rounds": "the number of rounds until the verdict; later rounds only make intervals narrower",
+    "decision_rounds": "the number of rounds until the verdict, without later rounds, which only make intervals "
+    "narrower",
     "decision_evaluations": "the number of evaluations until the verdict",
 }
 
@@ -98,7 +99,7 @@ RULES = {
     "fixed sample": "an interval for a sample of rows",
     "any time": "an interval for a sample of rows, if the user stopped the run",
     "random part": "an interval for the rows of a population, if the budget allowed only a random part of the rows",
-    "worst case": "bounds for the rows of a population, if the user stopped the run; the bounds cover all possible "
+    "worst case": "bounds for the rows of a population, if the user stopped the run. The bounds cover all possible "
     "decisions about the rows that were not evaluated",
 }
 
@@ -106,14 +107,15 @@ CERTIFICATE = {
     "format": "`fairchain-certificate`",
     "version": "the version of the format",
     "software": "the versions of fairchain, Python, NumPy and onnxruntime that wrote the certificate",
-    "spec": "the complete spec; paths are reduced to file names",
+    "spec": "the complete spec, with paths reduced to file names",
     "claims": "the output of `verify --json`, without `seconds`, `witnesses`, `free_regions`, `forecast`, `notes`, "
     "`assumptions` and `unseen`",
     "evidence": "every count, in one of three formats ([below](#evidence))",
-    "digest": "SHA-256 of all fields except `digest` and `times`, as canonical JSON; `digest` detects accidental "
-    "changes, and `recheck` detects forgery",
-    "times": "the date and the duration; the other fields of two runs with the same spec and seed are equal",
-    "notes": "the assumptions and remarks of the verdict; `recheck` prints them, but does not check them",
+    "digest": "SHA-256 of all fields except `digest` and `times`, as canonical JSON. `digest` detects accidental "
+    "changes. `recheck` also detects forgery",
+    "times": "the date, the duration, and the processes of an [executor](scaling.md#executors). Two runs with the same "
+    "model, spec, data, seed and software [normally](ci.md#reproducible-results) differ only in `times`",
+    "notes": "the assumptions and remarks of the verdict, which `recheck` prints, but does not check",
 }
 
 DRAWN = {
@@ -121,8 +123,9 @@ DRAWN = {
     "seed": "the seed",
     "coupled": "whether all groups of a round share random numbers",
     "outcomes": "the indices of the counted outcomes",
-    "look": "the search for a second label: `rounds` (the number of further rounds drawn) and `labels` (the indices of "
-    "the labels found in them); null if the counted rounds have several labels",
+    "look": "the search for a second label, in further rounds that are not counted: `rounds` (the number of further "
+    "rounds) and `labels` (the indices of all labels in counted and further rounds). Null if the counted rounds have "
+    "several labels",
     "batches": "the counts of every batch",
 }
 
@@ -130,20 +133,22 @@ ROWS = {
     "rows": "the number of rows",
     "outcomes": "the indices of the counted outcomes",
     "trials": "the number of rows in each subgroup",
-    "successes": "the number of these rows with each outcome",
+    "successes": 'the number of these rows with each outcome. With `decision = "random"` and a whole population: the '
+    "sum of the probabilities of the outcome, in units of 2^-32",
     "labels": "the indices of all labels of these rows, including labels that are not counted outcomes",
-    "only": "for texts that are shown as every group: the number of texts that get an outcome as one group but not as "
-    "another",
+    "only": "for each outcome and each ordered pair of compared subgroups, the number of texts with the outcome for "
+    "the first subgroup, but not for the second. Absent if texts are not shown as every group, or if there are too "
+    "many pairs",
 }
 
 ENUMERATION = {
-    "points": "the number of all points; a point is one combination of values",
-    "order": "the features that define a point, in the order in which points are numbered; the first feature changes "
+    "points": "the number of all points, which are combinations of values of the features in `order`",
+    "order": "the features that define a point, in the order in which points are numbered. The first feature changes "
     "slowest",
     "sizes": "the number of values of each of these features",
     "summed": "the features that the network ignores",
     "outcomes": "the indices of the counted outcomes",
-    "segments": "the segments, which are sequences of points, with their weights",
+    "segments": "the segments, which are sequences of points, with their [weights](exact.md#exact-numbers)",
 }
 
 BATCH = {
@@ -163,32 +168,33 @@ BATCH = {
 }
 
 SEGMENT = {
-    "points": "the number of points in the segment; segments follow each other without gaps",
+    "points": "the number of points in the segment. The next segment begins at the next point",
     "evaluations": "the number of evaluated inputs with a positive weight",
     "inputs": "the number of these inputs in each subgroup",
     "labels": "the indices of all labels of these inputs, including labels that are not counted outcomes",
-    "weights": "for each subgroup: the total weight of its inputs, then the weight of its inputs with each outcome. "
-    "Each weight is a whole number, written as a string. If weights are not rational, all lower bounds come first, "
-    "then all upper bounds",
-    "chain": "SHA-256 of the other fields and of the `chain` of the previous segment; the chain starts with a hash of "
-    "the network, the data and the question",
-    "only": "for each outcome and each ordered pair of compared subgroups, the weight of the points that get the "
-    "outcome as the first subgroup but not as the second; absent if points are not shown as every group, or if there "
-    "are too many pairs",
+    "weights": "one list of exact weights. If the probabilities of the inputs are irrational, two lists: lower bounds "
+    "of the weights, and upper bounds. Each list contains for each subgroup the total weight of its inputs, then the "
+    "weight of its inputs with each outcome. Each number is a whole number, written as a string",
+    "chain": "SHA-256 of the other fields and of the `chain` of the previous segment. Before the first segment, the "
+    "chain is a hash of the network, the data and the question",
+    "only": "for each outcome and each ordered pair of compared subgroups, the weight of the points with the outcome "
+    "for the first subgroup, but not for the second. Absent if points are not shown as every group, or if there are "
+    "too many pairs",
 }
 
 COMPARISON = {
     "first": "fields of the first certificate: `verdict`, `constant`, `kind`, `gap`, `threshold`, `delta`, `sound` and "
     "`model_sha256`",
     "second": "the same fields of the second certificate",
-    "comparable": "whether both gaps have the same definition and the same population, and both rules are sound",
+    "comparable": "whether the certificates are comparable",
     "differences": "the differences between the two questions",
     "sentence": "the statement about the two gaps",
     "delta": "the largest probability that the statement is wrong, which is the sum of both deltas; null if the "
     "certificates are not comparable",
     "promise": "the guarantee of the statement, as a sentence; empty if the certificates are not comparable",
-    "groups": "for each group and outcome: `name`, `outcome`, the intervals `first` and `second`, and the change "
-    "`moved` (`up`, `down`, `same`, or empty if the intervals do not show a change)",
+    "groups": "for each group and outcome: `name`, `outcome`, the intervals `first` and `second` (null if a "
+    "certificate does not contain the group), and the change `moved`. `moved` is `up` or `down` if the intervals show "
+    "a change, `same` if both rates are exact and equal, and otherwise empty",
 }
 
 AUDIT = {
@@ -212,19 +218,20 @@ AUDIT = {
 
 EXIT_CODES = {
     0: "The verdict is FAIR. For `recheck`, the certificate is CONFIRMED. For other commands, the command succeeded.",
-    1: "The verdict is UNFAIR; for `audit`, this is the verdict on the original model. For `recheck`, the certificate "
-    "is REJECTED. For `repair`, no candidate was accepted. For `query`, the formula is false. For `subgroups`, a "
-    "subgroup is beyond the threshold.",
+    1: "The verdict is UNFAIR. For `audit`, the verdict on the original model is UNFAIR. For `recheck`, the "
+    "certificate is REJECTED. For `repair`, no candidate was accepted. For `query`, the formula is false. For "
+    "`subgroups`, a subgroup is beyond the threshold.",
     2: "The usage or an input is wrong, your code raised an exception, a network crashed the runtime, the memory is "
-    "insufficient, or a result could not be written. A message states the problem and the remedy. A result that could "
-    "not be written is still printed, on standard error if standard output fails.",
-    3: "The verdict is UNDECIDED, or CONSTANT for a constant model that is not allowed. For `recheck`, the certificate "
-    "is CONSISTENT: an assumption remains, for example because the issuer chose the seed or only a sample was "
-    "repeated. For `query`, the bounds allow both answers.",
+    "insufficient, or a result could not be written. A message states the problem and the remedy. If a file cannot be "
+    "written, `verify`, `check` and `repair` still print the result. If standard output fails, the result is printed "
+    "on standard error.",
+    3: "The verdict is UNDECIDED or CONSTANT. For `recheck`, the certificate is CONSISTENT. An assumption then "
+    "remains, for example because the issuer chose the seed, or because `recheck` repeated only a sample. For `query`, "
+    "the bounds allow both answers.",
     101: "fairchain has a bug. Set `FAIRCHAIN_TRACEBACK=1` to print the traceback.",
     130: "The user interrupted the command before there was a result. `audit` keeps finished stages.",
     141: "The reader of the output closed the pipe.",
-    143: "`monitor` was terminated, and has written the state.",
+    143: "`monitor` was terminated. With `--state`, it wrote the state first.",
 }
 
 
@@ -233,9 +240,10 @@ def render() -> str:
     definitions = json_schema()["$defs"]
     parts = [
         "# Reference",
-        "This page lists all keys of a spec, all fields of the JSON output and of certificates, and all exit codes. "
-        "[The spec file](spec.md) explains the keys, and the [glossary](glossary.md) defines the terms. `python "
-        "docs/make_reference.py` generates this page from the program.",
+        "This page lists the keys of a spec, the fields of certificates, the exit codes, and the JSON output of the "
+        "commands `verify`, `check`, `compare` and `audit`. [The spec file](spec.md) explains the keys, and the "
+        "[glossary](glossary.md) defines the terms. `python docs/make_reference.py` generates this page from the "
+        "program.",
         "[Spec](#spec) · [JSON output](#json-output) · [Certificates](#certificates) · [Comparisons](#comparisons) · "
         "[Audits](#audits) · [Exit codes](#exit-codes)",
         "## Spec",
@@ -246,9 +254,13 @@ def render() -> str:
         parts += [_struct(definitions[name]) for name in names]
     parts += [
         "## JSON output",
-        "`fairchain verify --json` prints one object. If the command fails, the object is "
-        '`{"error": ..., "exit_code": 2}`. For several questions, the field `questions` contains one object for each '
-        "question. The object of a question has these fields:",
+        "`fairchain verify --json` and `fairchain check --json` print one object. If the command fails, the object "
+        "contains the message (`error`) and the [exit code](#exit-codes) (`exit_code`). For one question, the object "
+        "has the fields of the following table.",
+        "For several questions, the object has other fields. The list `questions` contains an object with the fields "
+        "of the table for each question. The fields `verdict`, `delta` and `statement` are about all questions "
+        "together, and `evaluations` and `seconds` are totals. The list `unanswered` contains the questions that a "
+        "stopped run did not reach.",
         _table("field", VERDICT),
         "### Reasons to stop",
         "The field `stopped` has one of these values:",
@@ -259,7 +271,10 @@ def render() -> str:
         "## Certificates",
         "A certificate is a JSON file of at most 200 MB. [What a certificate "
         "proves](mathematics-intervals.md#what-the-certificate-proves) and [the threat model](trust.md) explain its "
-        "use. A certificate has these fields:",
+        "use. A certificate of one question has the fields of the following table.",
+        "For several questions, the list `members` contains one certificate for each question. The fields `verdict` "
+        "and `delta` are about all questions together. The field `format` is `fairchain-family-certificate`, and "
+        "`version` and `digest` are as in the table.",
         _table("field", CERTIFICATE),
         "### Evidence",
         "The evidence about drawn inputs has these fields:",
@@ -274,12 +289,14 @@ def render() -> str:
         _table("field", SEGMENT),
         "## Comparisons",
         "`fairchain compare A.json B.json --json` prints one object. Two certificates are comparable if they have the "
-        "same question, population and table, and if both rules are sound. The networks, thresholds, deltas and seeds "
-        "may differ.",
+        "same question, labels, features, population and table, and if both rules are sound. The networks, thresholds, "
+        "deltas and seeds may differ.",
         _table("field", COMPARISON),
         "## Audits",
         "`fairchain audit SPEC -o FOLDER --json` prints one object. [Audits and their report](audit.md) describes the "
-        "files.",
+        "files. For several questions, `verdict` is the joint verdict. The fields `constant`, `gap`, `threshold`, "
+        "`delta`, `sound`, `statement`, `notes` and `after` are then about the question with the [worst "
+        "result](audit.md#several-questions).",
         _table("field", AUDIT),
         "## Exit codes",
         "All commands use the following exit codes:",

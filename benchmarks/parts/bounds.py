@@ -50,7 +50,7 @@ WIDER, TIMED_WIDER = 1.00015, 1.01
 TEXT = """**Networks of few real inputs.** Weights are random (normal, scaled by the number of inputs of a unit). Inputs
 are uniform in [-1, 1], and one more input is the protected feature. If a network gives nearly every input the same
 label, another network is drawn. The tables show the width of the guaranteed interval of the gap. No input is sampled.
-Boxes are counted once for each group. Seconds are processor seconds of one core.
+[Boxes](../docs/glossary.md#sampling) are counted once for each group. Seconds are processor seconds of one core.
 
 **The examples.** The same quantities are measured for the six-layer networks that ship with fairchain (12 to 19
 features besides the protected feature). Their guaranteed intervals stay wide, because branch and bound does not end for
@@ -62,13 +62,14 @@ boxes, and sampling alone is timed separately for the same seconds. With more in
 would cost more than they save. The engine then only samples, by the same loop as sampling alone.
 
 A run without boxes also spends time on the forecast, on checks whether boxes should begin, and on a longer set-up. This
-time is measured. In the comparison, sampling alone is the same run, continued by additional rounds: as many as fit into
-this time, if each costs as much as a round of this run. So both sides have the same seed and the same processor time.
-Other programs change the cost of a round by a few percent from run to run, but do not affect this comparison. The
-additional rounds are few, and make the interval up to 0.01% narrower or wider. The *ratio* is the width with bounds
-divided by the width of sampling. The check requires that in each row the median of the ratios of all seeds, rounded to
-four digits, is at most 1.0001. A ratio of exactly 1 means that the run had already ended with a verdict, so no rounds
-were added. The column *boxes* shows the boxes of the last seed.
+time is measured. In the comparison, sampling alone is the same run, continued by additional rounds. The number of
+additional rounds is the number that fits into this time, if each round costs as much as a round of this run. So both
+sides have the same seed and the same processor time. Other programs change the cost of a round by a few percent from
+run to run, but do not affect this comparison. The additional rounds are few. The *ratio* is the width with bounds
+divided by the width of sampling. For a run without boxes, the ratio shows by how much the additional rounds make the
+interval narrower or wider. The check requires that in each row the median of the ratios of all seeds, rounded to four
+digits, is at most 1.0001. A ratio of exactly 1 means that the run had already ended with a verdict, so no rounds were
+added. The column *boxes* shows the boxes of the last seed.
 
 **In turns.** As a control, the two engines also run alternately, 5 ms at a time, for the same seconds of processor
 time. The engines take turns in going first. This comparison includes all other differences between the engines, and the

@@ -44,7 +44,7 @@ statements of all modes together cause a failure with probability at most {total
 
 The unsound variant of a mode differs from the mode in one rule, level or assumption. The variant is measured in the
 same way until its failure is certain. This shows that the measurement detects errors. An exact mode (delta 0) fails if
-one verdict is wrong."""
+one verdict or one interval is wrong."""
 
 
 def _by_name(*modes: Mode) -> dict[str, Mode]:

@@ -396,7 +396,7 @@ def _behind(found: dict[Case, CaseRuns], slower: float) -> list[str]:
         faster = [case for case, runs in found.items() if runs.seconds(name) < runs.seconds(OURS)]
         if faster:
             most = max(found[case].seconds(OURS) - found[case].seconds(name) for case in faster)
-            own = f"; fairlearn's own bootstrap takes {slower:,.0f} times as long as ours" if name == BOOTSTRAP else ""
+            own = f". fairlearn's own bootstrap takes {slower:,.0f} times as long as ours" if name == BOOTSTRAP else ""
             at_most = f"up to {1e3 * most:.0f} ms" if most >= 0.001 else "less than 1 ms"
             lines.append(
                 f"{name}{BUT.get(name, '')} takes less time, by {at_most}, in "

@@ -17,7 +17,7 @@ FIRST_SEED = 10_000
 SPLITS = {"half of delta for each answer": DELTA, "the whole of delta for each answer": 2 * DELTA}
 TEXT = f"""The betting rule decides about two coupled coins with probabilities {LOW:g} and {LOW + THRESHOLD:g}, with
 threshold {THRESHOLD:g} and delta {DELTA:g}. The table compares two rules. The rule in use gives half of delta to each
-answer, and the other rule gives the whole delta to each answer. See [the
+of the verdicts FAIR and UNFAIR. The other rule gives the whole delta to each of them. See [the
 verdict](../docs/mathematics.md#the-verdict)."""
 
 

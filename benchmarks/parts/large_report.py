@@ -83,7 +83,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # not
     columns = [Column("file"), Column("processor seconds", ".2f"), Column("bytes", ",d")]
     limit = f"at most {MOST_SECONDS:g} s"
     return PartResult(
-        text="The findings of the report are invented; nothing is evaluated.",
+        text="The findings of the report are invented. Nothing is evaluated.",
         tables=[Table(f"{groups} groups, {labels} labels, {units:,} units", columns, rows)],
         checks=[
             Check("time to write the page", seconds <= MOST_SECONDS, f"{seconds:.2f} s", limit, sizes.paper),

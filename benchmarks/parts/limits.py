@@ -178,7 +178,7 @@ def _near_the_bound(found: list[Distance]) -> Check:
         "rounds over the least that any rule needs, means over seeds",
         min(ratios) >= LEAST and max(ratios) <= MOST,
         f"{min(ratios):.2f} to {max(ratios):.2f}",
-        f"{LEAST:g} to {MOST:g} (at least 1 but for the few seeds)",
+        f"{LEAST:g} to {MOST:g} (the mean of few seeds can be below 1)",
     )
 
 

@@ -210,8 +210,8 @@ def _summary(found: Found, sizes: Sizes) -> Table:
         "evaluations of the method divided by evaluations of fairchain at the same delta (at 0.05 for methods without "
         "a delta). "
         "The table shows the median of this ratio over networks, and mean seconds on one core. *Counts* means that the "
-        "method uses only the successes of each group. Its long runs draw binomial counts at the network's rates, and "
-        "the time that the evaluations would take is added."
+        "method uses only the successes of each group. Such a method draws binomial counts at the network's rates "
+        "instead of evaluating the network. Its seconds are the time that the evaluations would take."
     )
     title = f"{len({near.case.name for near, _ in found})} networks, thresholds on both sides of their gaps"
     return Table(title, columns, rows, note)
@@ -238,7 +238,7 @@ def _evaluations(found: Found, delta: float) -> Table:
         "different decisions. Milliseconds are measured on one core."
     )
     if delta == LOOSE:
-        note = f"The paper's rule has delta {paper.DELTA:g}; the bootstrap evaluates {TESTED:,} inputs of each group."
+        note = f"The paper's rule has delta {paper.DELTA:g}. The bootstrap evaluates {TESTED:,} inputs of each group."
     return Table(f"Evaluations on networks near the threshold, delta {delta_text(delta)}", columns, rows, note)
 
 

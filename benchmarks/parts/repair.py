@@ -254,8 +254,8 @@ def _behind(rows: list[Row]) -> list[str]:
         if row.lost > row.paper_lost:
             assert row.result.price is not None
             found.append(
-                f"the repair of {row.case.name} ({row.case.owner}) lost {row.lost:.4f} of {row.result.price.measure}; "
-                f"the paper's repair lost {row.paper_lost:.4f} of accuracy"
+                f"the repair of {row.case.name} ({row.case.owner}) lost {row.lost:.4f} of {row.result.price.measure}, "
+                f"and the paper's repair lost only {row.paper_lost:.4f} of accuracy"
             )
     return found
 

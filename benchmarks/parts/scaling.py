@@ -36,16 +36,17 @@ before the clock starts. If a run takes less than {SHORT:g} s, it is measured se
 shortest time and the largest memory. *Power* is the slope on logarithmic scales over all points, and *last* is the
 slope of the last two points. Linear growth has the slope 1. Small sizes have a smaller slope, because every run has a
 fixed cost. *Network's work, last* is the slope of the number of multiplications that one thread makes in the network.
-If only these multiplications took time, time would grow with this slope."""
+If only these multiplications took time, time would grow with this slope. The column *why* states a reason and, after
+the colon, the slope that we expect for large sizes."""
 # What time can grow by in the long run, by what the program does.
 WHY = {
-    "groups": "evaluations grow with the groups, pairs that are counted in every round with their square: 1 to 2",
+    "groups": "evaluations grow with the number of groups, and counts of pairs with its square: 1 to 2",
     "features": "inputs are drawn and the first layer is computed feature by feature: 1",
     "width": "weights between two layers grow with the square: 2",
     "depth": "every layer has the same size: 1",
-    "threads": "as many threads, each with its share of the rounds: -1 at best",
+    "threads": "every thread computes its share of the rounds: -1 at best",
     "rounds": "every round takes the same: 1",
-    "states": "as many rounds, but every state has a line of its own in the chain: 0 to 1",
+    "states": "the rounds stay the same, but every state has its own line in the chain: 0 to 1",
 }
 
 
@@ -295,5 +296,5 @@ def _few_gains(axis: Axis) -> Iterator[str]:
     seconds = {size: each.seconds for size, each in axis.known}
     most = max(seconds, default=1)
     if most > 1 and 1 in seconds and (gain := seconds[1] / seconds[most]) < WORTHWHILE * most:
-        busy = "the line *Machine* states the load of other programs"
-        yield f"{most} threads are {gain:.2f} times as fast as one thread; {busy}"
+        busy = "The line *Machine* states the load of other programs"
+        yield f"{most} threads are {gain:.2f} times as fast as one thread. {busy}"

@@ -38,10 +38,11 @@ FAILURES = (0.0, 1.0, 20.0)
 # without and with a scheduler. A simulation from these costs has the same counts everywhere; docs/scaling.md has them.
 KEPT_TALLY, KEPT_REPLIES = 9.6, {"none": 58.0, "Dask": 3210.0, "Ray": 786.0}
 TEXT = f"""This part estimates what 10<sup>12</sup> evaluations would cost on {WORKERS:,} cores. No run used so many
-cores. The part *measures* two processor times of the coordinator: the time for a reply, and the time for each tally in
-the reply. A tally contains the counts of {CHUNK:,} rounds of four groups. The coordinator runs the code of a real run
-(`Sampler.run`) with {WORKERS:,} workers that answer at once. The time that Dask or Ray adds to a reply is measured with
-requests without work. This is the time of the process that contains Dask's client and scheduler, or Ray's driver.
+cores. The *coordinator* is the process that starts a run and adds up the counts. The part *measures* two processor
+times of the coordinator: the time for a reply, and the time for each tally in the reply. A tally contains the counts of
+{CHUNK:,} rounds of four groups. The coordinator runs the code of a real run (`Sampler.run`) with {WORKERS:,} workers
+that answer at once. The time that Dask or Ray adds to a reply is measured with requests without work. This is the time
+of the process that contains Dask's client and scheduler, or Ray's driver.
 
 The complete run is *simulated*, with a fixed seed. Workers make 60% to 110% of {SPEED:.0e} evaluations a second. They
 fail at random and are then away for {AWAY:g} seconds. The program determines the batches and divides them into groups

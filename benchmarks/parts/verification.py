@@ -223,7 +223,12 @@ def _known_networks(best: dict[Case, Verdicts]) -> list[Check]:
         Check(
             "bounds that contain the known gap of the paper's network", all(hits), f"{sum(hits)} of {len(hits)}", "all"
         ),
-        Check("evaluations as a share of a plain prototype's", shares[worst] <= 1, most, "at most 1 in every case"),
+        Check(
+            "evaluations as a share of those of a simple prototype of the betting rule",
+            shares[worst] <= 1,
+            most,
+            "at most 1 in every case",
+        ),
     ]
 
 

@@ -104,11 +104,11 @@ def check(
     model
         Any model that `verify` takes, or None if the decisions are recorded in the table.
     data
-        A pandas or polars frame, a mapping of names to columns, or a CSV or Parquet file; for texts also a .txt file
-        with one text on each line, or a .jsonl file.
+        A pandas or polars frame, a mapping of names to columns, or a CSV or Parquet file. For texts, `data` can also be
+        a .txt file with one text on each line, or a .jsonl file.
     protected
-        The columns whose groups are compared; if there are several columns, their combinations are compared. The model
-        need not take these columns. For texts with `terms`, `protected` may be left out.
+        The columns whose groups are compared. If there are several columns, the combinations of their groups are
+        compared. The model need not take these columns. For texts with `terms`, `protected` may be left out.
     text
         The column of texts, for a model that reads a text. The model receives each text unchanged.
     terms
@@ -156,9 +156,9 @@ def check(
         Largest number of evaluations of the model. Rows are then evaluated in random order, and the bounds also cover
         the rows that are not evaluated.
     depth
-        Ask one question for each combination of at most this many protected columns, with one delta for all questions.
-        The result is then a `FamilyVerdict`. Without `depth`, there is one question about the combinations of all
-        protected columns.
+        Ask one question for each set of at most this many protected columns, with one delta for all questions. The
+        result is then a `FamilyVerdict`. Without `depth`, all protected columns together form the groups of one
+        question.
     seed, allow_constant, workers, executor, limits, progress
         As for `verify`.
     certify

@@ -34,7 +34,7 @@ class OutputError(FairchainError):
 
 
 class InputError(FairchainError):
-    """An input of the caller cannot be used; the message states the reason and the remedy."""
+    """An input of the caller cannot be used. The message states the reason and the remedy."""
 
 
 class SpecError(InputError):

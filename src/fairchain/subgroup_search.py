@@ -61,11 +61,11 @@ class WorstSubgroup(Record, frozen=True):
 
 
 class SubgroupSearch(Record, frozen=True, kw_only=True):
-    """The result of `find_subgroups`: the subgroups in the order of their gaps, and the verdict on all candidates.
+    """The result of `find_subgroups`: the subgroups in the order of their gaps, and the verdict.
 
-    `verdict` is UNFAIR if a subgroup is shown to be beyond the threshold, FAIR if every candidate is shown to be within
-    the threshold, and otherwise UNDECIDED. Candidates below the smallest size are not listed, and a FAIR verdict does
-    not cover these candidates.
+    `verdict` is UNFAIR if a listed subgroup is shown to be beyond the threshold. It is FAIR if every candidate of at
+    least the smallest size is shown to be within the threshold, and otherwise UNDECIDED. Smaller candidates are not
+    listed, and a FAIR verdict does not cover them.
     """
 
     verdict: Literal["FAIR", "UNFAIR", "UNDECIDED"]

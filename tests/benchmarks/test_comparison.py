@@ -79,7 +79,7 @@ def test_every_method_that_asks_less_or_is_faster_is_named(cases: list[Any]) -> 
         "sequences 1e-6 takes less time, by up to 100 ms, in 1 of 2 cases: census race (ours)",
         "fixed sample 1e-6 (it knows the true rates) evaluates the network less often: census age (ours)",
         "bootstrap 95% (it guarantees nothing) evaluates the network less often: census race (ours)",
-        "bootstrap 95% (it guarantees nothing) takes less time, by up to 900 ms, in 2 of 2 cases: all; "
+        "bootstrap 95% (it guarantees nothing) takes less time, by up to 900 ms, in 2 of 2 cases: all. "
         "fairlearn's own bootstrap takes 3,900 times as long as ours",
     ]
     assert "keeps evidence" in lines[-1]

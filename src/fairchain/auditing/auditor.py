@@ -220,7 +220,10 @@ def audit(
     restart: bool = False,
     progress: Callable[[Step], None] | None = None,
 ) -> Audit:
-    """Verify a model, explain and repair it if it is unfair, and write a report to a folder.
+    """Verify a model, and write a report to a folder.
+
+    If the verdict is UNFAIR or UNDECIDED, the audit explains the gap. If the verdict is UNFAIR, the audit also tries to
+    repair the model.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class Chain:
     states
         A name for each state, all different.
     sources, targets, probabilities
-        The transitions. The probabilities of each source sum to 1; every state has at least one transition.
+        The transitions. Every state has at least one transition. The probabilities of each source sum to 1.
     labels
         For each label, such as `sex=Female` or `Y=>50K`, the states with this label.
     initial

@@ -124,14 +124,15 @@ def learn_chain(
     Parameters
     ----------
     model, spec
-        As for `verify`; the model must be a network that onnxruntime runs. Instead of a spec, `spec` can be a `Case`,
-        which contains the model and the spec.
+        As for `verify`, but the model must be a network that onnxruntime runs. Instead of a spec, `spec` can be a
+        `Case`, which contains the model and the spec.
     units
-        Units whose states the chain contains, in the order of the network: a feature (`capital-gain`), a neuron
-        (`layer3[2]`), or a whole layer whose states are clusters (`layer3`, `layer3:kmeans=3`, `lstm1:kmeans=4`).
+        Units whose states the chain contains, in the order of the network. A unit is a feature (`capital-gain`), a
+        neuron (`layer3[2]`), or a whole layer whose states are clusters (`layer3`, `layer3:kmeans=3`,
+        `lstm1:kmeans=4`).
     chain
         "product": each group has separate states, so that the probabilities of labels equal the counted frequencies.
-        "shared": all groups have the same states, as in the original paper; the fidelity of the chain is then measured.
+        "shared": all groups have the same states, as in the original paper. The fidelity of the chain is then measured.
     estimator
         Estimator of transition probabilities: "frequency", "laplace" or "good-turing".
     rounds
@@ -148,7 +149,8 @@ def learn_chain(
     seed, workers, executor, limits
         As for `verify`.
     progress
-        Called with the number of finished rounds, and the number of requested rounds or None.
+        With `epsilon`: called with the number of finished rounds, and None, because the number of needed rounds is not
+        known beforehand. Without `epsilon`, `progress` is not called.
 
     Examples
     --------
@@ -204,7 +206,7 @@ def learn_family(
     """Learn one chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
 
     `units` and `chain` are as for `learn_chain`. By default, all unprotected features and all hidden neurons are units.
-    The bounds of each chain fail with probability at most delta; delta is not divided among the chains. A unit of a
+    The bounds of each chain fail with probability at most delta. Delta is not divided among the chains. A unit of a
     recurrent layer has its state after the last step. If all units belong to recurrent layers, `view="folded"` returns
     chains that pass through all steps.
     """

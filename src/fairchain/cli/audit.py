@@ -51,9 +51,12 @@ FINISHED_STAGES_KEPT = "interrupted; finished stages are kept in {}, and the sam
 @shared.as_json
 @shared.quiet
 def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Verify the model of SPEC, explain and repair an unfair model, and write a report to a folder.
+    """Verify the model of SPEC, and write a report to a folder.
 
-    The folder contains report.html, report.md, certificate.json if a certificate is possible, and a Markov chain in
+    If the verdict is UNFAIR or UNDECIDED, the audit explains the gap. If the verdict is UNFAIR, the audit also tries to
+    repair the model.
+
+    The folder contains report.html and report.md. If possible, it also contains certificate.json and a Markov chain in
     several formats. A repair adds repaired.onnx and its certificate, or thresholds.json for a model that is evaluated
     in Python. If an audit is interrupted, the same command continues the audit and writes the same files as an
     uninterrupted audit.

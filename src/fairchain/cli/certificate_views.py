@@ -35,8 +35,8 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
-    help="Time limit in seconds; by default 60. If all evaluations would take longer, only a random sample is "
-    "repeated. --fresh stops at this limit.",
+    help="Time limit in seconds; by default 60. If the evaluation of drawn or enumerated inputs would take longer, "
+    "only a random sample of these inputs is evaluated. --fresh stops at this limit.",
 )
 @click.option(
     "--seed",
@@ -79,7 +79,7 @@ def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bo
 def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare the certificates FIRST and SECOND, for example from before and after a repair.
 
-    This command does not check the certificates; use fairchain recheck for that.
+    This command does not check the certificates. To check a certificate, use fairchain recheck.
 
     \b
     Exit codes:
@@ -128,7 +128,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
 def card(certificate: Path, output: Path | None) -> None:
     """Print the section "Fairness" of a model card, in Markdown, from the contents of CERTIFICATE.
 
-    This command does not check the certificate; use fairchain recheck for that.
+    This command does not check the certificate. To check a certificate, use fairchain recheck.
 
     \b
     Exit codes:

@@ -26,7 +26,7 @@ from fairchain.cli.verify import result_files, show_result
 @shared.service
 @shared.deterministic
 @click.option(
-    "--protected", multiple=True, help="Column whose groups are compared; repeat the option to compare combinations."
+    "--protected", multiple=True, help="Column whose groups are compared. Repeat the option to compare combinations."
 )
 @shared.text
 @shared.terms
@@ -61,7 +61,7 @@ from fairchain.cli.verify import result_files, show_result
 @shared.max_evaluations
 @shared.count(
     "--depth",
-    "Ask one question for each combination of at most this many protected columns, with one delta for all questions.",
+    "Ask one question for each set of at most this many protected columns, with one delta for all questions.",
 )
 @shared.allow_constant
 @shared.show_texts

@@ -44,7 +44,7 @@ def demo(
     """Verify the example networks of fairchain offline, and explain the gap of an unfair network.
 
     The networks were trained on real data. Without an argument, the command verifies a fair and an unfair network. With
-    an argument, it verifies this example. The example `text` is a recurrent network that reads comments; its comments
+    an argument, it verifies this example. The example `text` is a recurrent network that reads comments. Its comments
     and word vectors are downloaded once, after a prompt. The exit code is 0 for all verdicts.
     """
     from fairchain.cli.verdict_display import show_verdict

@@ -35,9 +35,9 @@ BAR, SHOWN_WITNESSES = 25, 3
     "(witnesses).",
 )
 @shared.units(
-    "Units to rank: a feature (capital-gain), a neuron (layer3[2]), each neuron of a layer (layer3), features, or "
-    "neurons. To choose how values are divided into states for the sensitivity, append the method after a colon, for "
-    "example layer3:kmeans=3. Repeatable."
+    "Units to rank: a feature (capital-gain), a neuron (layer3[2]), each neuron of a layer (layer3), all features "
+    "(features), or all neurons (neurons). To choose how values are divided into states for the sensitivity, append "
+    "the method after a colon, for example layer3:kmeans=3. Repeatable."
 )
 @shared.count("--rounds", "Number of rounds; by default 20000.")
 @shared.count("--top", "Number of lines in each printed table.", default=10)

@@ -43,7 +43,7 @@ SECONDS_BETWEEN_WRITES = 5.0
     type=PATH,
     help="Spec whose [[property]] tables are monitored together, instead of the options about one property.",
 )
-@click.option("--protected", multiple=True, help="Column with the groups; repeat the option to compare combinations.")
+@click.option("--protected", multiple=True, help="Column with the groups. Repeat the option to compare combinations.")
 @click.option("--prediction", help="Column with the decisions.")
 @click.option("--outcome", help="Decision whose rate is compared.")
 @click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that counts as fair.")
@@ -56,7 +56,7 @@ SECONDS_BETWEEN_WRITES = 5.0
 @click.option(
     "--group", "groups", multiple=True, help="Group to compare; repeatable. By default, all groups are compared."
 )
-@click.option("--state", type=PATH, help="File that stores the counts; a later run continues from these counts.")
+@click.option("--state", type=PATH, help="File that stores the counts. A later run continues from these counts.")
 @shared.count("--every", "Number of rows between two reports.")
 @click.option(
     "--keep-going", is_flag=True, help="Continue after the first verdict, and report every change of the verdict."
@@ -64,7 +64,7 @@ SECONDS_BETWEEN_WRITES = 5.0
 @click.option("--alarm-file", type=PATH, help="File to which the report is written when a property becomes UNFAIR.")
 @click.option(
     "--webhook",
-    help="Address to which the report is sent as JSON, by POST, when a property becomes UNFAIR; the report contains no "
+    help="Address to which the report is sent as JSON, by POST, when a property becomes UNFAIR. The report contains no "
     "rows.",
 )
 @click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
@@ -75,7 +75,7 @@ SECONDS_BETWEEN_WRITES = 5.0
     "Format of the input; by default recognised by the suffix of FILE or the first character.",
     to="form",
 )
-@click.option("--delimiter", default=",", show_default=True, help="Delimiter of CSV cells; \\t is a tab.")
+@click.option("--delimiter", default=",", show_default=True, help="Delimiter of CSV cells, with \\t for a tab.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each report and nothing else.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
 def monitor(

@@ -130,7 +130,7 @@ labelled = click.option(
     "--labelled", type=PATH, help="Table of rows with true labels, to measure the accuracy of a repaired model."
 )
 protected = click.option(
-    "--protected", multiple=True, help="Feature whose groups are compared; repeat the option to compare combinations."
+    "--protected", multiple=True, help="Feature whose groups are compared. Repeat the option to compare combinations."
 )
 text = click.option("--text", help="Column that contains the texts, for a model that reads a text.")
 terms = click.option("--terms", help="Terms by which texts mention groups: religion, race, gender, or a file.")
@@ -138,7 +138,7 @@ show_texts = click.option(
     "--show-texts",
     is_flag=True,
     default=None,
-    help="Quote texts in full; by default offensive words and personal data are masked.",
+    help="Quote texts in full. By default, offensive words and personal data are masked.",
 )
 outcome = click.option("--outcome", help="Label whose probability is compared.")
 threshold = click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that counts as fair.")
@@ -166,7 +166,7 @@ decision_threshold = click.option(
 labels = click.option(
     "--labels",
     multiple=True,
-    help="Name of a label; give the option once for each label, in the model's order. For a score, the first label is "
+    help="Name of a label. Give the option once for each label, in the model's order. For a score, the first label is "
     "the one below the decision threshold.",
 )
 model_output = click.option("--model-output", help="Output to read, if the network has several outputs.")

@@ -58,8 +58,8 @@ PLAN_BAR_WIDTH = 40
 def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **options: Any) -> int:
     """Forecast how many evaluations, seconds or rows a verdict needs, for SPEC or for a question given by options.
 
-    The forecast simulates rounds or rows and applies the stopping rule to them. It lists its assumptions. The model is
-    evaluated only with --pilot.
+    For drawn inputs, the forecast simulates rounds and applies the stopping rule to them. For a sample of rows, it
+    simulates samples and their verdicts. The forecast lists its assumptions. The model is evaluated only with --pilot.
 
     \b
     Exit codes:

@@ -54,7 +54,12 @@ FRONT_ROWS = 8
     "group-thresholds). One threshold for each group may be unlawful.",
     default="auto",
 )
-@shared.count("--max-units", "Largest number of features and neurons that may change.", least=0, default=10)
+@shared.count(
+    "--max-units",
+    "Largest number of features and neurons that may change, besides the protected features.",
+    least=0,
+    default=10,
+)
 @click.option(
     "--keep-protected", is_flag=True, default=None, help="Do not change the weights of the protected features."
 )
@@ -76,8 +81,8 @@ FRONT_ROWS = 8
 def repair(spec: Path, output: Path, model: str | None, as_json: bool, quiet: bool, **options: Any) -> int:
     """Change some weights or thresholds of the model of SPEC to make the model fair, and verify the new model.
 
-    If the repair succeeds, the command writes three files: the network (OUTPUT), its certificate (.json) and a list of
-    the changes (.txt). Otherwise, nothing is written. If the model is a folder of a transformer and OUTPUT has no
+    If the repair succeeds, the command writes the network (OUTPUT), a list of the changes (.txt) and, if possible, a
+    certificate (.json). Otherwise, nothing is written. If the model is a folder of a transformer and OUTPUT has no
     suffix, a new folder is written. For a model that is evaluated in Python, the command writes the thresholds (OUTPUT,
     .json) and the list of the changes.
 

@@ -53,7 +53,7 @@ def subgroups(
     """Find the subgroups of SPEC whose rate of the outcome differs most from the rate of all other inputs.
 
     The command searches all intersections of at most --depth protected features. All printed intervals hold
-    simultaneously.
+    simultaneously with probability at least 1 - delta.
 
     \b
     Exit codes:

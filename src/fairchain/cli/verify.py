@@ -89,7 +89,8 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @click.option(
     "--stop-at-verdict",
     is_flag=True,
-    help="Stop at the verdict. By default, a network is evaluated for about 0.2 s more, to make intervals narrower.",
+    help="Stop at the verdict. By default, sampling of an ONNX network continues for at most about 0.2 s, to make "
+    "intervals narrower.",
 )
 @click.option("--rounds", type=float, help="Largest number of rounds.")
 @click.option("--seconds", type=float, help="Largest number of seconds.")

@@ -17,7 +17,9 @@ RENAMED_EXAMPLE = 'example "{name}" is now called "{new}"; use the new name'
 
 
 def example(name: str) -> Path:
-    """Return the path of an example spec of fairchain; the network, such as `census.onnx`, is in the same folder.
+    """Return the path of an example spec of fairchain.
+
+    The network, such as `census.onnx`, is in the same folder.
 
     >>> example("census").name
     'census.toml'

@@ -86,10 +86,13 @@ def load_model(
     Parameters
     ----------
     source
-        The model: the path of a file (`.onnx`, `.keras`, or `.json` of SOCRATES), the name of a Python object
-        (`"python:package.module:name"`), the address of a service, or an object. Possible objects are ONNX bytes, a
-        `ModelProto`, a torch `nn.Module`, a scikit-learn classifier or pipeline, a Keras model, a function of an array,
-        a function of a frame that is wrapped with `as_frames`, a `Service`, and a model that was loaded before.
+        The model: the path of a file or folder, the name of a Python object (`"python:package.module:name"`), the
+        address of a service, or an object. Files can be `.onnx`, `.keras`, `.h5` (Keras), `.nnet`, `.skops`
+        (scikit-learn), `.json` (SOCRATES or XGBoost), `.ubj` (XGBoost), `.txt` (LightGBM) or `.cbm` (CatBoost). A
+        folder can be one that `save_pretrained` of transformers wrote. Objects can be ONNX bytes or a `ModelProto`.
+        They can also be models of torch, scikit-learn, XGBoost, LightGBM, CatBoost, Keras or transformers, or a
+        `Service`. Further objects are a function of an array, a function of a frame that is wrapped with `as_frames`,
+        and a model that was loaded before.
     spec
         The spec. It states the inputs, and the meaning of the output if the model does not state it.
     limits
@@ -103,7 +106,7 @@ def load_model(
     rows
         The rows of the table that the model will evaluate, if there is a table. With `rows`, Python code is tested on
         some of these rows, evaluates each distinct row once, and receives the cells of the original frame. With `rows`,
-        a model of another package, for example scikit-learn, Keras or torch, is not converted to ONNX; the method
+        a model of another package, for example scikit-learn, Keras or torch, is not converted to ONNX. The method
         `to_network` of the loaded model converts it.
     network
         Convert the model to ONNX if that is possible, even if `rows` are given.

@@ -32,7 +32,7 @@ MISSING_TEXTS = frozenset({"None", "nan", "NaN", "sNaN", "NaT", "<NA>"})
 
 
 class Monitor:
-    """A monitor of decisions as they are made; the bounds of the largest gap are valid at all times.
+    """A monitor of decisions as they are made, with bounds of the largest gap that are valid at all times.
 
     The probability that the monitor is ever wrong, with FAIR or with UNFAIR, is at most delta, even if you read the
     result after every row. This assumes that the decisions within each group are independent with a fixed rate
@@ -91,7 +91,8 @@ class Monitor:
             self._count(np.array([place]), np.array([decision]))
 
     def update_many(self, groups: Sequence[Any], decisions: Sequence[Any]) -> int | None:
-        """Count many rows like `update`; return the index of the first row after which `decision` has changed, or None.
+        """Count many rows as `update` does, and return the index of the first row after which `decision` has changed,
+        or None.
 
         Returns
         -------
@@ -155,7 +156,7 @@ class Monitor:
 
     @property
     def rates(self) -> dict[str, Interval]:
-        """The rate of the outcome in each group; all intervals hold simultaneously, at all times."""
+        """The rate of the outcome in each group, with intervals that hold simultaneously at all times."""
         return dict(zip(self._counts.names, self._counts.rates, strict=True))
 
     @property
@@ -169,7 +170,7 @@ class Monitor:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Monitor:
-        """Continue from the result of `to_dict`; only the question, the verdict and the counts are read."""
+        """Continue from the question, the verdict and the counts in the result of `to_dict`."""
         try:
             named = [group["name"] for group in data["groups"]] if data["named"] else None
             options = {key: data[key] for key in ("kind", "delta", "allow_constant")}

@@ -62,12 +62,12 @@ class Coupled:
     function
         A function `f(u, group)`. `u` is a read-only array of shape (rounds, uniforms) with independent uniform numbers
         in [0, 1), and `group` is the name of a group, or None for the overall population. The function returns one
-        input of the group for each row of `u`: an array of shape (rounds, features) with categories as indices, or a
-        mapping or frame with a column for each feature. Each returned row must depend only on its own row of `u`. This
-        condition is checked for every row of the first 16 chunks, and for about an eighth of the rows of later chunks.
-        If n later chunks each contain a row that violates the condition, the probability that none of these rows is
-        detected is at most exp(-n/9). A function `f(u)` without `group` draws from the overall population, and
-        fairchain selects the members of each group.
+        input of the group for each row of `u`. The result is an array of shape (rounds, features) with categories as
+        indices, or a mapping or frame with a column for each feature. Each returned row must depend only on its own row
+        of `u`. This condition is checked for every row of the first 16 chunks, and for about an eighth of the rows of
+        later chunks. If n later chunks each contain a row that violates the condition, the probability that none of
+        these rows is detected is at most exp(-n/9). A function `f(u)` without `group` draws from the overall
+        population, and fairchain selects the members of each group.
     uniforms
         Number of uniform numbers that one input needs, from 1 to 4096.
 

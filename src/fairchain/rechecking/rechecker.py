@@ -79,15 +79,15 @@ def recheck(
     data
         A file or a frame with the rows, if the certificate is about rows.
     spec
-        The checker's own copy of the spec, with which the certificate must agree. Only the files that this copy names
-        are opened; files that the certificate names are not opened.
+        The checker's own copy of the spec, with which the certificate must agree. `recheck` then opens only files that
+        this copy, `model` or `data` names, and none that only the certificate names.
     full
-        Repeat every round, without a time limit.
+        Repeat all evaluations, without a time limit.
     fresh
         Repeat the whole verification with the checker's own seed.
     seconds
-        A time limit. If repeating every round is forecast to take longer, only a sample of chunks is repeated. A fresh
-        run ends at the same limit.
+        A time limit. If the evaluation of drawn or enumerated inputs is forecast to take longer, only a random sample
+        of these inputs is evaluated. A fresh run ends at the same limit.
     seed
         Seed of a fresh run, or of the choice of the sample; by default an unpredictable number.
     limits

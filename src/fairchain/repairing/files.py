@@ -55,11 +55,12 @@ NOT_FAIR_AGAIN = "{path}: after a verification of its files the folder is {concl
 
 
 def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None = None, data: Any = None) -> list[Path]:
-    """Write an accepted network to `path`, and its certificate and its changes to files beside it; return all paths.
+    """Write an accepted repair to files, and return their paths.
 
-    If the model is the folder of a transformer and `path` has no suffix, a new folder is written. The new folder is
-    read and verified again. A model that is evaluated in Python has no network: its thresholds are written to `path`
-    with the suffix .json.
+    The network is written to `path`, and its certificate, if possible, and a list of the changes to files beside it. If
+    the model is the folder of a transformer and `path` has no suffix, a new folder is written. The new folder is read
+    and verified again. A model that is evaluated in Python has no network: its thresholds are written to `path` with
+    the suffix .json.
 
     Parameters
     ----------
@@ -75,8 +76,9 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
     Raises
     ------
     FairchainError
-        If the repair was not accepted, or if `path` is the network that was repaired. A `ModelError` means that the
-        repaired folder would decide differently from the verified network.
+        If the repair was not accepted, or if `path` is the network that was repaired. For a folder, a `ModelError`
+        means that the weights of the folder cannot contain the repair, or that the repaired folder decides differently
+        from the verified network or is not FAIR.
     """
     path = Path(path)
     if not repair.accepted or repair.after is None:

@@ -112,10 +112,10 @@ def repair(
         on the other half. By default, the true labels of the spec's own table are used. If there are no true labels,
         the repair tries to keep the agreement with the original model.
     held_out
-        Labelled rows on which the price is measured; the search then uses all rows of `labelled`. If the spec reads its
-        rows as a sample (`as = "sample"`), the final verification also uses these rows. They must be drawn from the
-        same population, and must not occur in the sample of the spec. By default, the final verification uses a random
-        half of the sample.
+        Labelled rows on which the price is measured. The search then uses all rows of `labelled`. If the spec reads its
+        rows as a sample (`as = "sample"`), the final verification also uses the rows of `held_out`. They must be drawn
+        from the same population, and must not occur in the sample of the spec. By default, the final verification uses
+        a random half of the sample.
     label
         The column with the true labels; by default the column that the spec names, or a column
         called "label".

@@ -191,7 +191,7 @@ class Repair(RepairOf[Verdict], frozen=True, kw_only=True):
 
     `accepted` is True if the final verification accepted a new model. `before` and `after` are the verdicts on the
     original and on the new model. `content` contains the bytes of the new network, or is None for a model that is
-    evaluated in Python. `model` is the accepted model; verify it with the spec `after.spec`.
+    evaluated in Python. `model` is the accepted model. To verify this model again, use the spec `after.spec`.
     """
 
     content: bytes | None = None

@@ -132,7 +132,7 @@ class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tru
     length: Annotated[
         Annotated[int, Meta(ge=1, le=MOST_TEXT_LENGTH)] | None,
         doc(
-            "Number of words that the network reads; longer texts are truncated. This key is required with vectors or "
+            "Number of words that the network reads. Longer texts are truncated. This key is required with vectors or "
             "vocabulary."
         ),
     ] = None

@@ -73,8 +73,8 @@ class Node(Strict, frozen=True, kw_only=True):
     probabilities: Annotated[
         tuple[float, ...] | dict[str, tuple[float, ...]] | None,
         doc(
-            "Probabilities of the values: a list, or with parents one list for each combination of their values, such "
-            'as "Female, White".'
+            "Probabilities of the values. Without parents: a list. With parents: a table with one list for each "
+            'combination of values of the parents. The key "Female, White" is such a combination.'
         ),
     ] = None
     mean: Annotated[
@@ -122,7 +122,7 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
     column: Annotated[Text | None, doc("The column, or key, that contains the texts.")] = None
     pair_by: Annotated[
         Text | None,
-        doc("A column, or key. Observed texts are sorted by its values, which reduces the number of rounds."),
+        doc("A column, or key. Observed texts are sorted by its values, which can reduce the number of rounds."),
     ] = None
     label: Annotated[Text | None, doc("The column, or key, with the true labels of the texts.")] = None
     reading: Annotated[

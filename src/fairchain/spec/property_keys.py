@@ -37,8 +37,8 @@ class _Property(Strict, frozen=True, kw_only=True):
     depth: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         doc(
-            "Ask one question for each combination of at most this many protected features. Without this key, there is "
-            "one question about the combinations of all protected features."
+            "Ask one question for each set of at most this many protected features. Without this key, all protected "
+            "features together form the groups of one question."
         ),
     ] = None
 
@@ -62,7 +62,7 @@ class _Rates(_Property, frozen=True, kw_only=True):
         Text | dict[str, Text | int] | None,
         doc(
             "Reference group. The threshold limits how far the rate of every other group is below the rate of this "
-            'group; higher rates are allowed. Examples: "Male", "sex=Male & race=White", {sex = "Male", race = '
+            'group. Higher rates are allowed. Examples: "Male", "sex=Male & race=White", {sex = "Male", race = '
             '"White"}. This key requires outcome, the favourable label.'
         ),
     ] = None
@@ -132,9 +132,9 @@ class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
 
 
 class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_only=True):
-    """The share of individuals whose decision changes if only protected features change is at most the threshold."""
+    """The threshold limits the share of individuals whose decision changes if only their protected features change."""
 
-    threshold: Annotated[Threshold, doc("Largest fair share of individuals whose decision changes.")]
+    threshold: Annotated[Threshold, doc("Largest share of changed decisions that counts as fair.")]
     shift = None  # a separate key of other properties
 
     def __str__(self) -> str:

@@ -29,11 +29,11 @@ class ModelSpec(Strict, frozen=True, kw_only=True):
     decision: Annotated[
         DecisionKind | None,
         doc(
-            "Meaning of the output. argmax: one column for each label; the largest value decides. logit, probability, "
-            "score: one column, whose value belongs to the second label and is compared with `decision_threshold`. A "
-            "probability may have two columns; the first column is then ignored. label: the output is the label. "
-            "random: the label is drawn with the probabilities in the output, which has one column for the second "
-            "label or one column for each label."
+            "Meaning of the output. argmax: one column for each label, and the largest value decides. logit, "
+            "probability, score: one column, whose value belongs to the second label and is compared with "
+            "`decision_threshold`. For a probability, the output may have two columns, and the first column is "
+            "ignored. label: the output is the label. random: the label is drawn with the probabilities in the output, "
+            "which has one column for the second label or one column for each label."
         ),
     ] = None
     deterministic: Annotated[
@@ -63,7 +63,10 @@ class Budget(Strict, frozen=True, kw_only=True):
     """The largest number of rounds, of evaluations and of seconds."""
 
     rounds: Annotated[
-        float, doc("Largest number of rounds. In each round, one individual is shown as every group.", ge=1)
+        float,
+        doc(
+            "Largest number of rounds. A round is one joint draw that is shown to the model once for every group.", ge=1
+        ),
     ] = 1e8
     seconds: Annotated[
         float,
@@ -93,17 +96,18 @@ class Guarantee(Strict, frozen=True, kw_only=True):
     refine: Annotated[
         Annotated[float, Meta(ge=1e-4, lt=0.5)] | None,
         doc(
-            "After the verdict, continue until the half width of every interval is at most this number. The additional "
-            "evaluations take about 0.2 s at most; their number is computed from the size of the network. This key "
-            "applies only to sampled ONNX networks."
+            "After the verdict, continue until the half width of every interval is at most this number. The number of "
+            "additional evaluations is limited, so that they take about 0.2 s at most. The limit is computed from the "
+            "size of the network. This key applies only to sampled ONNX networks. By default, `fairchain verify`, "
+            "`fairchain demo` and audits use 0.01, and the Python function `verify` ends at the verdict."
         ),
     ] = None
     engine: Annotated[
         Literal["auto", "sampling", "enumeration", "bounds", "counting"],
         doc(
-            "Algorithm for drawn inputs. sampling: draw inputs. enumeration: evaluate all inputs, if their number is "
-            "finite. bounds: branch and bound, for ReLU networks. auto: choose the cheapest algorithm. The rows of a "
-            "table are always counted (counting)."
+            "Algorithm that answers the question. sampling: draw inputs. counting: evaluate every text of a corpus. "
+            "enumeration: evaluate all inputs, if their number is finite. bounds: branch and bound, for ReLU networks. "
+            "auto: choose the cheapest algorithm. For the rows of a table, the algorithm is always counting."
         ),
     ] = "auto"
     rule: Annotated[
@@ -160,7 +164,7 @@ class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def features(self) -> tuple[Feature, ...]:
-        """All features except texts; if the inputs are texts, these features define which group a text mentions."""
+        """All features except texts. If the inputs are texts, these features define which group a text mentions."""
         return tuple(feature for feature in self.described if not isinstance(feature, TextFeature))
 
     @builtins.property

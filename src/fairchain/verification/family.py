@@ -139,10 +139,10 @@ class FamilyRecord(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyVerdict:
-    """The verdicts on several questions about one model; all are right with probability at least 1 - delta.
+    """The verdicts on several questions about one model.
 
-    The `conclusion` is FAIR if every verdict is FAIR, UNFAIR if at least one verdict is UNFAIR, and otherwise
-    UNDECIDED or CONSTANT.
+    All verdicts are right with probability at least 1 - delta. The `conclusion` is FAIR if every
+    verdict is FAIR, UNFAIR if at least one verdict is UNFAIR, and otherwise UNDECIDED or CONSTANT.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -213,7 +213,7 @@ def verify_family(
     weights, data, population, seed, allow_constant, workers, executor, limits, progress, certify
         As for `verify`.
     overrides
-        As for `verify`; the values replace the keys of every question. `delta` applies to all questions together. A
+        As for `verify`. The values replace the keys of every question. `delta` applies to all questions together. A
         budget of seconds or rounds applies to each question, and a budget of evaluations is divided among the
         questions.
 

@@ -169,7 +169,7 @@ class Verdict:
       beyond the threshold.
     - `witnesses` are counterfactual pairs: inputs whose decision changes with the group.
     - `left_out` names the groups below the smallest size, with their number or share of rows.
-    - `constant` is the decision of every input, if all inputs get the same decision. The groups then cannot differ.
+    - `constant` is the decision, if all tested inputs get the same decision. Otherwise it is None.
     - `assumptions` lists what fairchain assumed about model and data because the caller did not state it, and `notes`
       lists further remarks.
     - `workers` describes the other processes that an executor used, with versions and processors.
@@ -179,7 +179,7 @@ class Verdict:
     - `exact` is True if the whole population was counted. All numbers are then exact.
     - `certifiable` is True if a certificate can be written.
     - `tipping` states how far the population may change before the verdict could change. It is None without a sound
-      verdict.
+      verdict FAIR or UNFAIR, for a constant model, and for a property with a shift.
 
     Bounds, witnesses and sentences may be computed when they are first read.
     """

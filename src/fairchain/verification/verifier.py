@@ -84,8 +84,8 @@ def verify(
     Parameters
     ----------
     model
-        The model: a file (ONNX, SOCRATES JSON, Keras), a torch, scikit-learn or Keras model, or any Python function of
-        arrays. None means the model that the spec names. `load_model` lists all kinds of models.
+        The model: a file, a model of a package such as torch or scikit-learn, a Python function, or a service. None
+        means the model that the spec names. `load_model` lists all kinds of models.
     spec
         A `Spec`, or the path of a spec file.
     weights
@@ -97,7 +97,7 @@ def verify(
     population
         A Python function that draws inputs, for a spec with `kind = "callable"`. Its signature is `f(rng, count)` or
         `f(rng, count, group)`. A function `f(u, group)` of uniform random numbers is passed as `Coupled(f,
-        uniforms=m)`, and needs fewer evaluations.
+        uniforms=m)`. A run can then need fewer evaluations.
     seed
         A chosen seed, instead of the seed in the spec. Without a chosen seed, the seed is derived from the network, the
         spec and the data. The same seed leads to the same counts for any number of workers.
@@ -131,8 +131,8 @@ def verify(
         `min_size`, `threshold`, `shift` and `shift_of`. Guarantee: `delta`, `epsilon`, `rule`, `refine`, `rounds`,
         `seconds` and `max_evaluations`. Model: `decision`, `decision_threshold`, `labels` and `deterministic`. Table:
         `label`, `prediction` and `reading`. Texts: `show_texts`, to quote texts in full. Without `refine`, this
-        function ends at the verdict, because narrow intervals take many times as long as the verdict. `fairchain
-        verify` and audits use `refine=0.01`.
+        function ends at the verdict, because narrow intervals take many times as long as the verdict. By default,
+        `fairchain verify`, `fairchain demo` and audits use `refine=0.01`.
 
     Returns
     -------

@@ -107,7 +107,7 @@ def read_chain(path: str | Path, format: str | None = None, *, fix_deadlocks: bo
     Parameters
     ----------
     path
-        The file. For the format "explicit", this is the .tra file; .sta and .lab files beside it are read if they
+        The file. For the format "explicit", this is the .tra file, and .sta and .lab files beside it are read if they
         exist.
     format
         The format: "explicit", "drn" or "json". By default, the format that belongs to the suffix of the path.

@@ -121,8 +121,8 @@ class Service(Journaled):
     timeout
         Time limit of one request, in seconds.
     retries
-        Largest number of times that a request is repeated after a time-out, after a lost connection, or while the
-        service is not ready.
+        Largest number of times that a request is repeated after a time-out or a lost connection, or if the service is
+        not ready, is overloaded, or fails.
     headers
         Further headers, for example credentials. Headers are never written to a file.
     inputs
