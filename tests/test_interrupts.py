@@ -172,7 +172,7 @@ def test_a_signal_that_waits_for_an_import_is_raised_before_the_first_round(monk
     handler = Interrupts()
     monkeypatch.setattr(handler, "_later", lambda _: True)
     monkeypatch.setattr("fairchain.system.interrupts._importing", lambda _: True)
-    monkeypatch.setattr(signal, "getsignal", lambda _: handler)
+    monkeypatch.setattr("_signal.getsignal", lambda _: handler)
     handler(signal.SIGINT, None)
     with pytest.raises(KeyboardInterrupt), first_interrupt(pytest.fail):
         pytest.fail("it began")

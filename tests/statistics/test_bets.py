@@ -94,4 +94,4 @@ def test_quicker_ways_give_the_same_wealth(payoff: Payoff, counts: tuple[int, in
         wealth = pytest.approx(float(log_wealth(seen, growths)), rel=1e-11, abs=1e-9)
         assert wealth_of_one(seen.tolist(), *payoff.of_one(gap, at_least=at_least)) == wealth
         assert wealth_and_best(seen[:, None], growths.T)[0][0] == wealth
-        assert wealth_and_best_of_one(seen.tolist(), growths.T.tolist())[0] == wealth
+        assert wealth_and_best_of_one(seen.tolist(), growths)[0] == wealth

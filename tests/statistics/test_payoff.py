@@ -158,7 +158,7 @@ class _BothForgotten(_OtherCells):
 def test_totals_bring_the_growth_of_the_cells(payoff: Payoff) -> None:
     labels = np.random.default_rng(6).integers(0, 3, (4, 200))
     tally = Tally.of_batch(200, count_together(labels, [0, 2]), range(4), 4)
-    at_least, of_totals, _, _ = payoff.growths_at(0.1)
+    at_least, _, of_totals = payoff.growths_at(0.1)
     expected = payoff.cells(tally).reshape(-1, 3) @ at_least
     assert of_totals @ payoff.totals(tally) == pytest.approx(expected.T, rel=1e-12, abs=1e-10)
 

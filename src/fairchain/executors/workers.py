@@ -114,6 +114,8 @@ class Workers:
     @property
     def described(self) -> tuple[str, ...]:
         """The other processes in words: versions of packages, and the processor."""
+        if not self.processes:
+            return ()
         return tuple(f"{count} processes with {facts}" for facts, count in self.facts.items())
 
     def seconds(self, function: Callable[..., Any]) -> float:

@@ -85,8 +85,7 @@ class BettingRule(RefiningRule):
         self._bar = math.log(2 / delta)
         # What is left of delta is for the intervals; a share has no other than that of the verdict.
         self._gap_bar = self._bar if payoff.share else -math.log(OF_GAP * delta)
-        growths = payoff.growths_at(threshold)
-        self._fair_growth, self._fair_totals, self._fair_stakes, self._unfair_stakes = growths
+        self._fair_growth, self._unfair_growth, self._fair_totals = payoff.growths_at(threshold)
         self._unfair_values = payoff.of_one(threshold, at_least=False)[0]
         self._rounds = 0
         # Of the present counts, once they were computed: with many pairs each takes a while.
@@ -177,7 +176,8 @@ class BettingRule(RefiningRule):
                     cells = self._payoff.cells(some)[unclear]
                     self.cleared[part][unclear] = reaches(cells, self._fair_growth, self._bar)
         # log(1 + x) <= x: leaders whose payoffs add up to no more than 0 have no wealth above 1.
-        gained = sum(count * value for count, value in zip(self.lead, self._unfair_values, strict=True))
+        (more, middle, less), (won, kept, lost) = self.lead, self._unfair_values
+        gained = more * won + middle * kept + less * lost
         if gained > 0 and self._wealth_of_leaders() >= self._bar:
             self.decision = Decision.UNFAIR
         elif not self._open if self._few else self.cleared.all():
@@ -186,7 +186,7 @@ class BettingRule(RefiningRule):
     def _wealth_of_leaders(self) -> float:
         """Return log wealth of the leaders against "every gap is at most the threshold"."""
         if self._lead_wealth is None:
-            self._lead_wealth, _ = wealth_and_best_of_one(self.lead, self._unfair_stakes)
+            self._lead_wealth, _ = wealth_and_best_of_one(self.lead, self._unfair_growth)
         return self._lead_wealth
 
     def _clear_few(self, groups: Sequence[int]) -> None:
@@ -219,7 +219,7 @@ class BettingRule(RefiningRule):
         """Return log wealth of one pair, and the growth of its best stake."""
         if (found := self._one_by_one.get(pair)) is None:
             cells = self._payoff.cells_of(self.tally, pair)
-            found = self._one_by_one[pair] = wealth_and_best_of_one(cells, self._fair_stakes)
+            found = self._one_by_one[pair] = wealth_and_best_of_one(cells, self._fair_growth)
         return found
 
     def _look(self) -> tuple[Floats, Floats]:
@@ -349,7 +349,7 @@ class BettingRule(RefiningRule):
             return max(1.0, float(self._left().max()))
         if above or brief:
             seen = self._payoff.cells_of(self.tally, widest)
-            reached, best = wealth_and_best_of_one(seen, self._unfair_stakes if above else self._fair_stakes)
+            reached, best = wealth_and_best_of_one(seen, self._unfair_growth if above else self._fair_growth)
             reached = self._wealth_of_leaders() if above else reached
             rate = best / max(self.tally.joint.item(i, j), 1)
             return max(self._bar - reached, 0.0) / rate if rate > 0 else math.inf

@@ -96,20 +96,19 @@ class Payoff(Struct, frozen=True):
         return growth(self.values(gap), lost)
 
     @lru_cache(maxsize=32)  # noqa: B019  # payoffs are few, and equal by content
-    def growths_at(self, gap: float) -> tuple[Floats, Floats, list[list[float]], list[list[float]]]:
-        """Return the growth of a bet against "at least" one gap for each cell, (3, stakes), and for each total.
+    def growths_at(self, gap: float) -> tuple[Floats, Floats, Floats]:
+        """Return the growth of both bets against one gap, "at least" and "at most"; the arrays are shared.
 
-        Totals are those of `totals`; the arrays are shared. The other two are the growth of "at least" and "at most"
-        for each cell, (stakes, 3), as plain numbers.
+        The third is the growth of "at least" for each of the `totals`, (stakes, 3).
         """
         at_least, at_most = self.against_at_least(gap), self.against_at_most(gap)
         of_totals = at_least.T.copy()
         if not self.relative:
             # The middle cell has the rounds of both that are in no other.
             of_totals -= at_least[1][:, None] * np.array([1, 0, 1])
-        for growths in (at_least, of_totals):
+        for growths in (at_least, at_most, of_totals):
             growths.flags.writeable = False
-        return at_least, of_totals, at_least.T.tolist(), at_most.T.tolist()
+        return at_least, at_most, of_totals
 
     def of_one(self, gap: float, *, at_least: bool) -> tuple[tuple[float, float, float], float]:
         """Return the payoff of a bet against "at least" (or "at most") one gap in each cell, and its largest loss."""

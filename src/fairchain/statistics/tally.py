@@ -55,7 +55,9 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
         """
         own = together.diagonal(axis1=1, axis2=2)[:, :, None]
         if len(active) == groups:
-            return cls(np.full((groups, groups), rounds, np.int64), together, own - together)
+            joint = np.empty((groups, groups), np.int64)
+            joint.fill(rounds)
+            return cls(joint, together, own - together)
         outcomes, columns = len(together), np.array(active)
         rows = columns[:, None]
         tables = np.zeros((1 + 2 * outcomes, groups, groups), np.int64)

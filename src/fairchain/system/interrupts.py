@@ -6,6 +6,7 @@ ImportError, a class body into a RuntimeError). `Interrupts` waits until the imp
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import _thread
 import signal
 import sys
@@ -124,7 +125,8 @@ def first_interrupt(call: Callable[[], None]) -> Iterator[None]:
 
     Nothing changes in threads other than the main one, or if a program has its own handler.
     """
-    before = signal.getsignal(signal.SIGINT)
+    # The functions of `signal` look each handler up in an enum, which takes as long as a batch of a small network.
+    before = _signal.getsignal(signal.SIGINT)
     usual = before is signal.default_int_handler or (
         isinstance(before, Interrupts) and before._error is KeyboardInterrupt
     )
@@ -144,11 +146,11 @@ def first_interrupt(call: Callable[[], None]) -> Iterator[None]:
             assert callable(before)
             before(number, frame)
 
-    signal.signal(signal.SIGINT, once)
+    _signal.signal(signal.SIGINT, once)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ budget or while it runs, keeps its first rounds, so what is counted is always a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,8 @@ from fairchain.statistics.tally import Counts, write_together
 ROWS_PER_CALL = 4096
 # Rounds of the largest chunks, those of long batches.
 LARGEST_CHUNK = 8192
+# Up to this many labels, Python reads their bytes faster than numpy finds the smallest and the largest one.
+FEW_LABELS = 256
 # What a worker returns for one chunk: its counts, and the labels that it saw.
 Done = tuple[NDArray[np.integer], set[int]]
 # A chunk as a unit of work: its number, the rounds that are drawn and those of them that are counted, and the subgroups
@@ -74,6 +76,8 @@ def chunk_rounds(rounds: int) -> int:
 
 def labels_in(labels: NDArray[np.integer]) -> set[int]:
     """Return the different labels of an array; those of two neighbouring labels without a pass over all of them."""
+    if labels.itemsize == 1 and labels.size <= FEW_LABELS:
+        return set(labels.tobytes())
     if not labels.size:
         return set()
     flat = labels.reshape(-1)
@@ -192,31 +196,33 @@ class Sampler:
             (first + place, min(size, planned - start), min(size, rounds - start), subgroups)
             for place, start in enumerate(range(0, rounds, size))
         ]
-        costs = [count * len(subgroups) for _, _, count, _ in units]
         if getattr(self._model, "costly", False):
             last = [(first + len(units), *self.after, subgroups)] if self.after else []
             self._following = {unit[0] - 1: unit for unit in (*units[1:], *last)}
+        if len(units) == 1:
+            counts, labels = self._workers.one(self.count, units[0], rounds * len(subgroups))
+            self.seconds = self._workers.seconds(self.count)
+            kept = [counts] if self._keeps(counts) else []
+            return Batch(first, size, rounds, 1, counts.astype(np.int64), tuple(kept), tuple(sorted(labels)))
+        costs = [count * len(subgroups) for _, _, count, _ in units]
         together: Counts | None = None
-        parts: list[NDArray[np.integer]] = []
-        seen: set[int] = set()
-        done = 0
-        counted: Iterable[Done] = (
-            [self._workers.one(self.count, units[0], costs[0])]
-            if len(units) == 1
-            else self._workers.map(self.count, units, sizes=costs, halted=halted, expected=self._expected(units, most))
-        )
-        for counts, labels in counted:
+        kept, seen, done = [], set[int](), 0
+        expected = self._expected(units, most)
+        for counts, labels in self._workers.map(self.count, units, sizes=costs, halted=halted, expected=expected):
             together = counts.astype(np.int64) if together is None else np.add(together, counts, out=together)
-            # A certificate has each pair of groups once.
-            self._kept += counts.size // 2
-            if self._kept <= MOST_VALUES:
-                parts.append(counts)
+            if self._keeps(counts):
+                kept.append(counts)
             seen |= labels
             done += 1
         self.seconds = self._workers.seconds(self.count)
         assert together is not None
-        kept = tuple(parts) if len(parts) == done else ()
-        return Batch(first, size, min(done * size, rounds), done, together, kept, tuple(sorted(seen)))
+        parts = tuple(kept) if len(kept) == done else ()
+        return Batch(first, size, min(done * size, rounds), done, together, parts, tuple(sorted(seen)))
+
+    def _keeps(self, counts: NDArray[np.integer]) -> bool:
+        """Return whether the counts of a further chunk are kept: a certificate has each pair of groups once."""
+        self._kept += counts.size // 2
+        return self._kept <= MOST_VALUES
 
     def _expected(self, units: Sequence[ChunkUnit], most: int | None) -> list[ChunkUnit]:
         """Return the chunks with which the batch after these units probably begins: one for each worker.

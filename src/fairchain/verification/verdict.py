@@ -384,7 +384,7 @@ def assemble(case: Case, answer: Answer, started: float, workers: Workers | None
         and (not isinstance(answer.record, RunRecord) or answer.record.whole),
         constant=constant,
         tipping=_later(lambda: _tipping(spec, comparison, answer)) if constant is None else None,
-        pairs=int(comparison.compared.sum()),
+        pairs=int(np.count_nonzero(comparison.compared)),
         decision_rounds=rounds,
         decision_evaluations=evaluations,
         engine=answer.engine,
@@ -429,7 +429,7 @@ def _notes(spec: Spec, answer: Answer, constant: str | None) -> Iterator[str]:
         why = "the run was stopped" if answer.stopped == "interrupted" else "the budget of evaluations is spent"
         yield f"{answer.seen:,} of {answer.seen + answer.unseen:,} rows seen, in random order: {why}."
     summed = answer.record.summed if isinstance(answer.record, EnumerationEvidence) else ()
-    if taken := [feature.name for feature in spec.features if feature.model_input and feature.name in summed]:
+    if summed and (taken := [each.name for each in spec.features if each.model_input and each.name in summed]):
         yield ignored_note(taken)
     if constant is not None:
         recorded = isinstance(spec.population, Table) and spec.population.prediction is not None
