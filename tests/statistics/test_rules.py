@@ -255,3 +255,33 @@ def test_pairs_are_looked_at_one_by_one_as_all_at_once(
             plans.append((plan, rule.cleared.tolist()))
         found.append((plans, rule.decision))
     assert found[0] == found[1] == found[2]
+
+
+class _LooksAtAll(BettingRule):
+    """Computes the promise of every group before each batch."""
+
+    def plan(self) -> BatchPlan | None:
+        self._alone = None
+        return super().plan()
+
+
+@pytest.mark.parametrize("groups", [3, 4, 7, 15, 16, 40])
+@pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO])
+def test_groups_that_are_not_looked_at_again_would_not_be_sampled(payoff: Payoff, groups: int) -> None:
+    """Gaps near the threshold, where the leader changes and falls below it."""
+    skipped = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        chances = 0.4 + 0.12 * rng.random(groups)
+        rules = [kind(groups, 2, 0.1, 1e-6, payoff=payoff) for kind in (BettingRule, _LooksAtAll)]
+        for _ in range(60):
+            plan, expected = (rule.plan() for rule in rules)
+            assert plan == expected
+            if plan is None:
+                break
+            skipped += rules[0]._alone is not None
+            got = (rng.random(plan.rounds) < chances[list(plan.groups), None]).astype(np.uint8)
+            tally = Tally.of_batch(plan.rounds, count_together(got, [0, 1]), plan.groups, groups)
+            for rule in rules:
+                rule.observe(plan, tally)
+    assert (skipped > 0) == (groups <= 15)

@@ -45,6 +45,8 @@ from fairchain.statistics.tally import Tally
 # end: its distance from the threshold exceeds the leader's by this factor, or more if that many groups promise it.
 FOCUS = 1.0
 PROMISE = 1.5
+# Up to so many groups the factor is always PROMISE (see `promising`).
+ONE_FACTOR = 15
 # Up to so many pairs are looked at one by one: arrays take longer.
 MOST_ONE_BY_ONE = 4
 # With more pairs and outcomes than this a forecast is made for the widest pair only.
@@ -99,6 +101,9 @@ class BettingRule(RefiningRule):
         # All pairs, if they are few; the order is that of the table, since the first of equals leads.
         self._few_pairs = tuple(self._open)
         self._looked: tuple[Floats, Floats] | None = None
+        # The leader and how far it was above the threshold when no other group promised a faster end, while only the
+        # leader's groups are evaluated.
+        self._alone: tuple[Leader, float] | None = None
         self._one_by_one: dict[Leader, tuple[float, float]] = {}
 
     @property
@@ -139,6 +144,9 @@ class BettingRule(RefiningRule):
         """
         if above <= 0 and self._few:
             return tuple(sorted({group for pair in self._open for group in pair[:2]}))
+        # Their rounds change no promise of another group, and no promise suffices if the leader is further above.
+        if self._alone is not None and self._alone[0] == leader and self._alone[1] <= above:
+            return tuple(sorted(leader[:2]))
         matter = np.zeros(self._groups, bool)
         if above <= 0:
             for part, _ in self.tally.parts():
@@ -150,13 +158,17 @@ class BettingRule(RefiningRule):
             for part, some in self.tally.parts()
         ]
         promise = promises[0] if len(promises) == 1 else np.maximum.reduce(promises)
-        return promising(promise, self._threshold, above, leader)
+        groups = promising(promise, self._threshold, above, leader)
+        self._alone = (leader, above) if len(groups) == 2 and self._groups <= ONE_FACTOR else None
+        return groups
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
         self._widest = self._bounds = self._rate_bounds = self._lead_wealth = self._looked = None
         self._one_by_one.clear()
+        if self._alone is not None and plan.groups != tuple(sorted(self._alone[0][:2])):
+            self._alone = None
         # All groups of a batch are evaluated in each of its rounds.
         self._rounds += int(tally.joint[plan.groups[0], plan.groups[0]])
         if plan.leader is not None:
