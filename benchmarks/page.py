@@ -59,7 +59,8 @@ NOT_COMPARABLE = """## What is not comparable, and why
 - **Networks.** The paper's feed-forward networks are public, but we may not distribute them. With the option
   `--models`, the benchmarks include these networks. The networks that ship with fairchain have the same shape and
   encodings but other weights, so their gaps differ from the paper's. The network that reads comments was also trained
-  by us. It has the size of the paper's network, but reads other comments with other synonyms.
+  by us. It has the size of the paper's network. Its inputs are other comments, in which words are replaced by other
+  [synonyms](../docs/text.md#synonyms).
 - **VeriFair and the other methods** are our implementations of the published descriptions (`benchmarks/baselines`).
   We did not run VeriFair's own program. We use VeriFair's rule for the difference of probabilities and for all pairs of
   groups. VeriFair was published for two groups, and for demographic parity as a ratio. **FairSquare** decides a

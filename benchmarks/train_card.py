@@ -13,10 +13,10 @@ _CARD = """\
 
 Five small networks ship with fairchain, so that every command can be tried offline. The networks are test objects. Do
 not use them for decisions about individuals. Three networks are dense networks with ReLU and the layers
-n-64-32-16-8-4-2, the shape that the fairness-testing literature uses for these data sets. Their weights are ours. Their
-inputs are encoded integers (`fairchain.datasets.schemas` declares the encodings), and their outputs are two logits. A
-fourth network, [described below](#the-network-that-reads-comments), reads comments. The fifth network is a
-[transformer](../docs/text.md#the-embedded-transformer).
+n-64-32-16-8-4-2, the shape that the fairness-testing literature uses for the data sets census, credit and bank. Their
+weights are ours. Their inputs are encoded integers (`fairchain.datasets.schemas` declares the encodings), and their
+outputs are two logits. A fourth network, [described below](#the-network-that-reads-comments), reads comments. The fifth
+network is a [transformer](../docs/text.md#the-embedded-transformer).
 
 The data are not part of the package. They come from UCI Adult (census), UCI Statlog German Credit (credit) and UCI Bank
 Marketing (bank), all under CC BY 4.0. `fairchain data list` names their authors.

@@ -57,7 +57,7 @@ VERDICT = {
     "seconds": "the wall-clock time",
     "stopped": "the reason why the run ended ([list](#reasons-to-stop))",
     "forecast": "for drawn inputs, the estimated number of further rounds until a verdict. For a table, the factor by "
-    "which the table would have to grow. Null unless the verdict is UNDECIDED",
+    "which the table would have to grow. Null unless `decision` is `UNDECIDED`",
     "seed": "the seed of the random numbers; null if no inputs were drawn",
     "seed_origin": "`derived` from model, spec and data, or `chosen`; null if no inputs were drawn",
     "rule": "the rule that led to the verdict ([list](#rules))",
@@ -81,7 +81,7 @@ VERDICT = {
 }
 
 STOPPED = {
-    "decided": "the verdict is FAIR or UNFAIR",
+    "decided": "the field `decision` is `FAIR` or `UNFAIR`",
     "epsilon": "in estimate mode, the half width of every interval is at most epsilon",
     "rounds": "the budget of rounds is spent",
     "evaluations": "the budget of evaluations is spent",
@@ -115,7 +115,7 @@ CERTIFICATE = {
     "changes. `recheck` also detects forgery",
     "times": "the date, the duration, and the processes of an [executor](scaling.md#executors). Two runs with the same "
     "model, spec, data, seed and software [normally](ci.md#reproducible-results) differ only in `times`",
-    "notes": "the assumptions and remarks of the verdict, which `recheck` prints, but does not check",
+    "notes": "the assumptions and remarks of the verdict, which `recheck` neither prints nor checks",
 }
 
 DRAWN = {
@@ -274,7 +274,8 @@ def render() -> str:
         "use. A certificate of one question has the fields of the following table.",
         "For several questions, the list `members` contains one certificate for each question. The fields `verdict` "
         "and `delta` are about all questions together. The field `format` is `fairchain-family-certificate`, and "
-        "`version` and `digest` are as in the table.",
+        "`version` is as in the table. The field `digest` is the SHA-256 of `format`, `version`, `verdict`, `delta` "
+        "and the digests of the members.",
         _table("field", CERTIFICATE),
         "### Evidence",
         "The evidence about drawn inputs has these fields:",

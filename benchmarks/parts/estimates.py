@@ -163,8 +163,9 @@ def _note(found: dict[Case, BothRules], sizes: Sizes) -> str:
         '(`rule = "paper"`), and needs fewer traces than the paper\'s tables report. With '
         "many groups, the largest estimated difference is biased upwards. The paper's rule gave "
         f"{rule.wrong} wrong verdicts in {rule.runs:,} runs, because these gaps are far from the threshold. The part "
-        f"`near_threshold` shows its wrong verdicts near the threshold. In {len(broken(found))} of {len(found)} cases, "
-        f"the widest pair has an error above {paper.EPSILON:g} in significantly more runs (p at most "
+        "`near_threshold` shows its wrong verdicts near the threshold. The *widest pair* is the pair of groups with "
+        f"the largest true difference. In {len(broken(found))} of {len(found)} cases, the widest pair has an error "
+        f"above {paper.EPSILON:g} in significantly more runs (p at most "
         + f"{FALSE_ALARM:g}) than the paper claims.".replace("e-0", "e-")
         + f" The true rates are estimated from {sizes.truth:,} rounds"
         + (f" ({sizes.text_truth:,} for comments)" if texts else "")

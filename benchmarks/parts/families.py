@@ -17,7 +17,7 @@ from fairchain.verification.family import verify_family
 MOST = 1.1
 TEXT = """Ten questions about the census network have delta 1e-6 for all verdicts together. The table compares the
 evaluations of two methods. In a family, all questions use one stream of inputs, and each input is evaluated once. If
-the questions are answered one by one, each question has its own inputs and a tenth of delta."""
+the questions are answered one by one, each question has its own run and a tenth of delta."""
 
 
 def _questions(*changes: dict[str, Any]) -> list[Spec]:

@@ -30,10 +30,10 @@ around the probabilities (2% of each probability to either side). There are six 
 
 - *Layers* is like a chain learned from a feed-forward network.
 - *Line* and *square* are random walks whose ends are far apart.
-- In a *graph*, every state leads to four random states, so all states are one component.
+- In a *graph*, every state leads to four random states, so nearly all states are one strongly connected component.
 - *Steps* and *clusters* consist of a hundred random graphs, and three edges lead from each graph to other graphs. In
-  *steps*, these edges lead to the next graph only. In *clusters*, these edges lead to random states, so all states are
-  one component again.
+  *steps*, these edges lead to the next graph only. In *clusters*, these edges lead to random states, so most states are
+  one strongly connected component.
 
 *Power* is the slope of seconds against states on logarithmic scales."""
 ENDS = 10

@@ -209,9 +209,10 @@ def _summary(found: Found, sizes: Sizes) -> Table:
         f"Each method has {sizes.repetitions} runs for each threshold. The column of evaluations is a ratio: "
         "evaluations of the method divided by evaluations of fairchain at the same delta (at 0.05 for methods without "
         "a delta). "
-        "The table shows the median of this ratio over networks, and mean seconds on one core. *Counts* means that the "
-        "method uses only the successes of each group. Such a method draws binomial counts at the network's rates "
-        "instead of evaluating the network. Its seconds are the time that the evaluations would take."
+        "The table shows the median of this ratio over all cases and thresholds, and mean seconds on one core. "
+        "*Counts* means that the method uses only the successes of each group. For such a method, this benchmark does "
+        "not evaluate the network, but draws binomial counts at the network's rates. The seconds of such a method are "
+        "the time that the evaluations would take."
     )
     title = f"{len({near.case.name for near, _ in found})} networks, thresholds on both sides of their gaps"
     return Table(title, columns, rows, note)

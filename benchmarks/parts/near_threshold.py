@@ -47,10 +47,10 @@ GROUPS = (2, 9)
 SHARE = 25
 # Groups that are drawn independently are followed where a decision is not too far away.
 FAR = 0.01
-TEXT = """**Networks.** Each of our feed-forward networks is verified with two thresholds, one just below and one just
-above its gap. The distance from the threshold to the gap is {beside:g}, or half of the gap if this is less. The gap is
-estimated from {rounds:,} rounds that no verdict has used (seed {seed:,}). The distance is at least {errors:.0f}
-standard errors of this estimate.
+TEXT = """**Networks.** A case is one of our feed-forward networks with one protected feature. Each case is verified
+with two thresholds, one just below and one just above its gap. The tables count each case as a network. The distance
+from the threshold to the gap is {beside:g}, or half of the gap if this is less. The gap is estimated from {rounds:,}
+rounds that no verdict has used (seed {seed:,}). The distance is at least {errors:.0f} standard errors of this estimate.
 
 **Simulated networks.** About half of the groups have one rate, and the other groups have another rate. With nine
 groups, the largest gap therefore occurs in several pairs. The threshold is {threshold:g}, and the gaps are near the
@@ -182,8 +182,9 @@ def _tables(rows: list[Row], groups: int, sizes: Sizes) -> list[Table]:
         evaluations.append([method, delta, *(line.evaluations_cell if line else None for line in cells)])
         errors.append([method, delta, *(line.errors if line else None for line in cells)])
     note = (
-        f"The numbers are means of {sizes.repetitions} runs. *Cap* means that every run was still undecided at its "
-        f"limit. We chose the limits {_rounds(sizes):,} rounds for fairchain and {sizes.most:,} evaluations for the "
+        f"The numbers are means of {sizes.repetitions} runs. *Cap* means that all runs were still undecided at their "
+        "limit. *Cap in n* means that n runs were still undecided at their limit. "
+        f"We chose the limits {_rounds(sizes):,} rounds for fairchain and {sizes.most:,} evaluations for the "
         "other sequential methods. The fixed sample was planned with the true rates, so that nine of ten runs reach a "
         "decision."
     )

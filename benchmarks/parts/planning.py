@@ -29,9 +29,9 @@ TEXT = """The table compares forecasts of `fairchain plan` with the mean number 
 is a forecast from the true rate of each group and the mean share of rounds in which two groups differ. These numbers
 come from a large run with another seed. *From rounds* is a forecast that draws from the rounds of this large run, as a
 forecast with a pilot does. A full benchmark makes 100 verdicts for each case (60 for texts), so the standard error of
-the mean is only a few percent. The quick size uses the 20 verdicts in `counts.json`. In some cases, the mean of these
-20 verdicts is 15% below or above the mean of many verdicts. The quick size therefore does not check forecasts from
-rounds."""
+the mean is only a few percent. With size `quick` of the [benchmarks](../docs/benchmarks.md#how-to-run-the-benchmarks),
+this part uses the 20 verdicts in `counts.json`. In some cases, the mean of these 20 verdicts is 15% below or above the
+mean of many verdicts. The quick size therefore does not check forecasts from rounds."""
 
 
 def run(sizes: Sizes, models: Path | None) -> PartResult:

@@ -307,8 +307,8 @@ def _best(
 def _searches(rows: list[list[Cell]]) -> list[Table]:
     columns = [Column("the paper's network"), Column("candidates", ",d"), *(Column(name, ".3f") for name in SEARCHES)]
     note = (
-        f"The table shows the agreement of the best candidate whose gap is at most {1 - MARGIN:.0%} of the largest "
-        "fair gap. All searches use the same inputs."
+        f"The table shows the agreement of the best candidate whose gap is at most {1 - MARGIN:.0%} of the threshold. "
+        "All searches use the same inputs."
     )
     return [Table("Agreement reached by each search", columns, rows, note)] if rows else []
 

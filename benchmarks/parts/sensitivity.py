@@ -34,14 +34,15 @@ much more often one group reaches a state than another group, and how often this
 figure shows census by sex. The values in the figure are divided by the largest value, and capital gain has the largest
 value. The paper draws uniform inputs. No uniform feature depends on the group, so the true sensitivity of every feature
 is 0, and the counted values are sampling error. We compute the same formula for several seeds, with as many inputs of
-each group as in the paper. In our figures, bars show medians, and lines extend from the smallest to the largest value.
-The paper does not state into how many states it divided each feature. We use the states of `explain`, so the paper's
-points may lie outside our lines.
+each group as in the paper. In our figure of the sensitivity, bars show medians, and lines extend from the smallest to
+the largest value. In the other figures, lines show the bounds of the effects. The paper does not state into how many
+states it divided each feature. We use the states of `explain`, so the paper's points may lie outside our lines.
 
 fairchain measures the *effect* of an intervention on a unit, which is the amount by which the intervention reduces the
-gap between the two groups. For uniform inputs, the intervention sets a feature to its mean. A neuron gets the value
-that it has for another input. The bounds of all effects hold simultaneously with probability 1 - 1e-6. A negative
-effect means that the intervention increases the gap."""
+gap between the two groups. For uniform inputs, the intervention sets a numeric feature to its mean, and a categorical
+feature to its first value, because all values are equally frequent. A neuron gets the value that it has for another
+input. The bounds of all effects hold simultaneously with probability 1 - 1e-6. A negative effect means that the
+intervention increases the gap."""
 
 
 @dataclass(frozen=True)

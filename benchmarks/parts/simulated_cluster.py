@@ -41,8 +41,8 @@ TEXT = f"""This part estimates what 10<sup>12</sup> evaluations would cost on {W
 cores. The *coordinator* is the process that starts a run and adds up the counts. The part *measures* two processor
 times of the coordinator: the time for a reply, and the time for each tally in the reply. A tally contains the counts of
 {CHUNK:,} rounds of four groups. The coordinator runs the code of a real run (`Sampler.run`) with {WORKERS:,} workers
-that answer at once. The time that Dask or Ray adds to a reply is measured with requests without work. This is the time
-of the process that contains Dask's client and scheduler, or Ray's driver.
+that answer immediately. The time that Dask or Ray adds to a reply is measured with requests without work. This is the
+time of the process that contains Dask's client and scheduler, or Ray's driver.
 
 The complete run is *simulated*, with a fixed seed. Workers make 60% to 110% of {SPEED:.0e} evaluations a second. They
 fail at random and are then away for {AWAY:g} seconds. The program determines the batches and divides them into groups

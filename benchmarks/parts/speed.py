@@ -40,8 +40,8 @@ TEXT = """**Time of a long run.** A long `verify` is compared with onnxruntime a
 evaluates the same number of inputs. These inputs are already in memory. The two programs run alternately. A check
 limits the *ratio*, which is the median of the ratios of all turns. The ratio is not the ratio of the two medians of
 seconds. If the machine is slow for a moment, one turn is affected, but not the median. *Best of each* is the ratio of
-the two shortest runs, which may be from different turns. A ratio below 1.0 is impossible in the long run. The checks
-are about one thread on each side. Runs with two threads are only reported.
+the two shortest runs, which may be from different turns. `verify` also evaluates the network, so a ratio below 1.0 can
+only be noise of the measurement. The checks are about one thread on each side. Runs with two threads are only reported.
 
 **Start.** A first verdict from the shell is compared with starting Python and importing numpy and onnxruntime. The
 modules of fairchain were compiled before, as an installer does. **Memory.** The peak memory of a long run is compared

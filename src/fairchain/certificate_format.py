@@ -219,7 +219,7 @@ class Times(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 class Certificate(Record, Generic[Contents], frozen=True, forbid_unknown_fields=True):
     """A complete certificate; its evidence is decoded as `dict[str, Any]` first, because the spec determines its type.
 
-    `notes` are the issuer's assumptions and remarks. They are shown but not checked.
+    `notes` are the issuer's assumptions and remarks, which a recheck does not check.
     """
 
     format: str

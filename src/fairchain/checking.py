@@ -130,8 +130,8 @@ def check(
         `"sample"`: the rows are a random sample, and the verdict is about the population from which they were drawn.
         The model must not have been fitted on these rows. `"population"`: the rows are the whole population, and the
         answer is exact. The default is `"sample"`, or `"population"` if fairchain divides a numeric protected column
-        into ranges. For texts, the default is `"observed"`: each group has its own texts. With `"swapped"`, every text
-        is shown with the terms of each group.
+        into ranges. For texts, the default is `"observed"` (each group has its own texts), or `"swapped"` for the kind
+        `"individual"`. With `"swapped"`, every text that mentions a group is shown with the terms of each group.
     groups
         The groups of some columns, as in a spec: `{"age": {"young": [18, 39], "old": [40, 99]}}`.
     given, criterion, compare, min_size, shift, shift_of
@@ -162,14 +162,14 @@ def check(
     seed, allow_constant, workers, executor, limits, progress
         As for `verify`.
     certify
-        Convert the model to ONNX, so that a certificate can be written. A model that cannot be converted is refused
-        before the work starts.
+        Convert the model to ONNX, so that a certificate can be written. A model for which no certificate can be written
+        is refused before the work starts.
 
     Returns
     -------
     Verdict or FamilyVerdict
-        The verdict, or with `depth` the verdicts on all questions. `assumptions` lists everything that was assumed, and
-        `spec` is the spec that was inferred.
+        The verdict, or with `depth` the verdicts on all questions. In each verdict, `assumptions` lists everything that
+        was assumed, and `spec` is the spec that was inferred.
 
     Raises
     ------

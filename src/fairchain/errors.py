@@ -9,7 +9,7 @@
         │   ├── UnansweredError     an input for which the model gives no class
         │   └── CutOffNeededError   scores without a known cut-off
         ├── DataError           a table or a data set
-        ├── CertificateError    a certificate that cannot be read
+        ├── CertificateError    a certificate that cannot be read or written
         ├── CheckpointError     a file from which a run cannot be continued
         ├── ChainError          a chain that is not a Markov chain
         ├── QueryError          a query that cannot be parsed or answered
@@ -72,7 +72,9 @@ class DataError(InputError):
 
 
 class CertificateError(InputError):
-    """A certificate cannot be read. If a certificate can be read but is wrong, `recheck` rejects it instead."""
+    """A certificate cannot be read or written. If a certificate can be read but is wrong, `recheck` rejects it
+    instead.
+    """
 
 
 class CheckpointError(InputError):

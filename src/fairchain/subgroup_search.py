@@ -63,8 +63,8 @@ class WorstSubgroup(Record, frozen=True):
 class SubgroupSearch(Record, frozen=True, kw_only=True):
     """The result of `find_subgroups`: the subgroups in the order of their gaps, and the verdict.
 
-    `verdict` is UNFAIR if a listed subgroup is shown to be beyond the threshold. It is FAIR if every candidate of at
-    least the smallest size is shown to be within the threshold, and otherwise UNDECIDED. Smaller candidates are not
+    `verdict` is UNFAIR if a listed subgroup is shown to be beyond the threshold. It is FAIR if every subgroup of at
+    least the smallest size is shown to be within the threshold, and otherwise UNDECIDED. Smaller subgroups are not
     listed, and a FAIR verdict does not cover them.
     """
 

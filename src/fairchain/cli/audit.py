@@ -57,9 +57,9 @@ def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool,
     repair the model.
 
     The folder contains report.html and report.md. If possible, it also contains certificate.json and a Markov chain in
-    several formats. A repair adds repaired.onnx and its certificate, or thresholds.json for a model that is evaluated
-    in Python. If an audit is interrupted, the same command continues the audit and writes the same files as an
-    uninterrupted audit.
+    several formats. A repair adds repaired.onnx and, if possible, its certificate. For a model that is evaluated in
+    Python, a repair adds thresholds.json instead. If an audit is interrupted, the same command continues the audit and
+    writes the same files as an uninterrupted audit.
 
     \b
     Exit codes, about the original model:

@@ -36,7 +36,8 @@ from fairchain.cli.verify import result_files, show_result
     "--as",
     ["population", "sample", "observed", "swapped"],
     "What the rows are: a whole population, a sample, observed texts, or swapped texts.  [default: sample; for texts: "
-    "observed; if fairchain divides a numeric protected column into ranges: population]",
+    "observed, or swapped with --kind individual; if fairchain divides a numeric protected column into ranges: "
+    "population]",
     to="reading",
 )
 @shared.kind
@@ -87,8 +88,9 @@ def check(
 ) -> int:
     """Decide, without a spec file, whether a model treats the groups of a table or of texts alike.
 
-    DATA is a CSV or Parquet file, or a file with texts. The command infers or assumes everything that you do not state,
-    and prints every assumption.
+    DATA is a CSV or Parquet file, or a file with texts. State the model or the recorded decisions, and the groups
+    (--protected or --terms). The command infers or assumes everything else that you do not state, and prints every
+    assumption.
 
     \b
     Exit codes:

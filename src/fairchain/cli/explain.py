@@ -58,8 +58,8 @@ BAR, SHOWN_WITNESSES = 25, 3
 def explain(spec: Path, top: int, as_json: bool, quiet: bool, **options: Any) -> None:
     """Rank the features and neurons of the network of SPEC by their effect on the gap between two groups.
 
-    By default, all features and all neurons are ranked. The exit code is 0 even if there is no gap, and 2 for bad
-    input.
+    By default, all unprotected features and all neurons are ranked. The exit code is 0 even if there is no gap, and 2
+    for bad input.
     """
     from fairchain.explaining import explain as run_explain
     from fairchain.explaining.explainer import EXPLAINED_ROUNDS

@@ -84,7 +84,8 @@ service = together(
     option(
         "--journal",
         PATH,
-        "Append each answer of a service or of Python code to FILE, and reuse the answers in FILE.",
+        "Append each answer of a service or of Python code to FILE, and reuse the answers in FILE. The command recheck "
+        "needs a new FILE.",
         metavar="FILE",
     ),
     count("--connections", "Number of simultaneous requests to a service; by default 8."),
@@ -142,7 +143,7 @@ show_texts = click.option(
 )
 outcome = click.option("--outcome", help="Label whose probability is compared.")
 threshold = click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that counts as fair.")
-delta = click.option("--delta", type=float, help="Largest probability that a statement of the result is wrong.")
+delta = click.option("--delta", type=float, help="Largest error probability (delta).")
 allow_constant = click.option(
     "--allow-constant", is_flag=True, default=None, help="Accept a model that gives every input the same decision."
 )

@@ -26,7 +26,11 @@ PRINTED = ["prism", "drn", "dot", "json"]
 
 # Options for learning a chain; a chain that is read from a file accepts none of them.
 learning = shared.together(
-    shared.model,
+    click.option(
+        "--model",
+        help="Model to use instead of the spec's model.path: a file, or python:package.module:name. A chain needs a "
+        "network, or a model that can be converted to a network.",
+    ),
     shared.units(
         "Unit whose states the chain contains: a feature (capital-gain), a neuron (layer3[2]), or a whole layer "
         "(layer3). To choose how its values are divided into states, append the method after a colon, for example "
@@ -46,7 +50,10 @@ learning = shared.together(
     ),
     shared.choice("--estimator", ESTIMATORS, "Estimator of transition probabilities.", default="frequency"),
     shared.protected,
-    shared.count("--rounds", "Number of rounds; with --epsilon, the largest number of rounds. By default 20000."),
+    shared.count(
+        "--rounds",
+        "Number of rounds; by default 20000. With --epsilon, the largest number of rounds; by default 1000000000.",
+    ),
     click.option(
         "--epsilon",
         type=float,

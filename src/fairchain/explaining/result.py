@@ -114,8 +114,9 @@ class Explanation(Record, frozen=True, kw_only=True):
     `pair` contains two groups and an outcome, all selected on a pilot sample. `gap` is the gap between
     these groups. For individual discrimination, `gap` is the share of inputs whose decision differs between the two
     groups. `inputs` states whether the inputs are individuals or texts. `largest` is the largest gap over all pairs and
-    outcomes. The intervals form four sets: of the effects, of the sensitivities, of the effects of words (for texts),
-    and of `gap` and `largest`. All intervals of one set hold simultaneously with probability at least 1 - delta.
+    outcomes. For individual discrimination, `largest` equals `gap`. The intervals form four sets: of the effects, of
+    the sensitivities, of the effects of words (for texts), and of `gap` and `largest`. All intervals of one set hold
+    simultaneously with probability at least 1 - delta.
     """
 
     pair: Pair

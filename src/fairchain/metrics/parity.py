@@ -1,9 +1,10 @@
 """Fairness metrics that compare groups, called as in fairlearn, with bounds.
 
-Each function takes the arguments of fairlearn's function of that name, and returns an `Interval` instead of a number.
-The estimate is fairlearn's number. The true value lies between the bounds with probability at least 1 - delta, if the
-rows are an independent sample of the population and no model was fitted on them. `Interval` prints as `0.500 [0.383,
-0.594]`.
+The functions for differences and ratios take the arguments of fairlearn's functions of the same names, except for
+`sample_weight`, which is refused. They return an `Interval` instead of a number, and its estimate is fairlearn's
+number. `selection_rates` has no counterpart of this name in fairlearn, and returns an `Interval` for each group. With
+probability at least 1 - delta, the true values of a call lie between the bounds, if the rows are an independent sample
+of the population and no model was fitted on them. `Interval` prints as `0.500 [0.383, 0.594]`.
 """
 
 from __future__ import annotations

@@ -204,7 +204,10 @@ class JournaledFunction(Journaled):
 def journaled(
     function: Callable[[Any], Any] | FrameModel, journal: str | Path | None = None, *, identity: str | None = None
 ) -> JournaledFunction:
-    """Declare that a function is slow or costs money, so that each distinct input is evaluated only once.
+    """Declare that a function is slow or costs money, so that its answers are stored and reused.
+
+    If the function is deterministic, each distinct input is evaluated once. As a test, up to 16 of these inputs are
+    evaluated a second time.
 
     Parameters
     ----------

@@ -101,8 +101,8 @@ def load_model(
         Whether `python:` names may be imported, which runs code, and whether services may be called. A `python:` name
         in a spec file is never imported.
     weights
-        A torch state dict for the module `source`. `source` may also be the `python:` name of a module, or of a
-        function that returns a module when called without arguments.
+        A torch state dict for the module `source`. `source` may also be the `python:` name of a torch module, or of a
+        function that returns a torch module when called without arguments.
     rows
         The rows of the table that the model will evaluate, if there is a table. With `rows`, Python code is tested on
         some of these rows, evaluates each distinct row once, and receives the cells of the original frame. With `rows`,

@@ -31,7 +31,7 @@ class Recheck(Record, frozen=True, kw_only=True):
     - `claims` are all claims of the certificate, and `files` are the files that were opened.
     - `fraction` is the share of the evaluations that were repeated.
     - `seed_origin` is "derived", "chosen", or "spec". With "spec", the model has no hash, and the seed is derived from
-      the spec and the data only. For rows, which are not drawn, `seed_origin` is None.
+      the spec and the data only. If no inputs were drawn, `seed_origin` is None.
     - `sample` contains the probabilities that a forgery escapes detection, if only a sample of chunks was repeated.
     - `fresh` is the checker's own run. It exists if the run was requested, or if the model is not deterministic.
     - `cut` is True if the certificate has an older format and a budget shortened its last batch.

@@ -57,10 +57,10 @@ NOT_FAIR_AGAIN = "{path}: after a verification of its files the folder is {concl
 def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None = None, data: Any = None) -> list[Path]:
     """Write an accepted repair to files, and return their paths.
 
-    The network is written to `path`, and its certificate, if possible, and a list of the changes to files beside it. If
-    the model is the folder of a transformer and `path` has no suffix, a new folder is written. The new folder is read
-    and verified again. A model that is evaluated in Python has no network: its thresholds are written to `path` with
-    the suffix .json.
+    The network is written to `path`. Files beside the network contain a list of the changes and, if possible, the
+    certificate. If the model is the folder of a transformer and `path` has no suffix, a new folder is written. The new
+    folder is read and verified again. A model that is evaluated in Python has no network. Its thresholds are written to
+    `path` with the suffix .json.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
     ------
     FairchainError
         If the repair was not accepted, or if `path` is the network that was repaired. For a folder, a `ModelError`
-        means that the weights of the folder cannot contain the repair, or that the repaired folder decides differently
-        from the verified network or is not FAIR.
+        means that the weights of the folder cannot contain the repair. It can also mean that the repaired folder
+        decides differently from the verified network, or is not FAIR.
     """
     path = Path(path)
     if not repair.accepted or repair.after is None:

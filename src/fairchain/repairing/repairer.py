@@ -124,10 +124,10 @@ def repair(
     change
         Parameters that may change. Weights: "scales", "biases", "last-layer" or "low-rank". Decision thresholds:
         "threshold" for one threshold, or "group-thresholds" for one threshold in each group. With "group-thresholds",
-        the decision uses the group, which may be unlawful. "auto" chooses "last-layer" for linear models and for
-        networks that read texts. For networks that read the protected features, it chooses "low-rank" if the weights of
-        the protected features may change. It chooses "scales" for all remaining networks, and "threshold" for models
-        without weights.
+        the decision uses the group, which may be unlawful. Except with the optimizer "pso", "auto" chooses "last-layer"
+        for linear models and for networks that read texts. For networks that read the protected features, it chooses
+        "low-rank" if the weights of the protected features may change. It chooses "scales" for all remaining networks,
+        and "threshold" for models without weights.
     max_units
         Largest number of features and neurons that may change besides the protected features. The units that `explain`
         ranks first are chosen.
@@ -145,7 +145,8 @@ def repair(
         Called after each generation.
     before, explanation
         Results of `verify` and `explain` for the same model and spec, if they exist. They are then not computed again,
-        and the given explanation ranks the units.
+        and the given explanation ranks the units. If the search uses only a half of a sample, a new explanation of this
+        half ranks the units instead.
 
     Returns
     -------

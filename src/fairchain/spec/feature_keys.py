@@ -31,7 +31,10 @@ class _Feature(Strict, frozen=True, kw_only=True):
     ] = None
     groups: Annotated[
         dict[str, GroupExpr],
-        doc("Named groups. Each group is a value, a range [low, high], a list of names, or {values = [...]}."),
+        doc(
+            "Named groups. Each group is a value, a range [low, high], a list of names, {values = [...]}, or "
+            "{low = ..., high = ...}."
+        ),
     ] = msgspec.field(default_factory=dict)
     model_input: Annotated[
         bool, doc("Whether the model takes this feature; false for a feature that only defines groups or conditions.")

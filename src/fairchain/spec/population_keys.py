@@ -109,7 +109,9 @@ class BayesNetwork(Strict, tag_field="kind", tag="network", frozen=True, kw_only
 
 
 class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
-    """The texts of a corpus. Each group has its own texts, or every text is shown with the terms of each group."""
+    """The texts of a corpus. Each group has its own texts, or every text that mentions a group is shown with the terms
+    of each group.
+    """
 
     path: Annotated[
         Text | None,
@@ -128,14 +130,14 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
     reading: Annotated[
         Literal["observed", "swapped"],
         doc(
-            "observed: each group has the texts that mention it. swapped: every text is shown with the terms of each "
-            "group."
+            "observed: each group has its own texts, which mention the group or belong to it by a column. swapped: "
+            "every text that mentions a group is shown with the terms of each group."
         ),
     ]
     replace: Annotated[int, doc("Largest number of words in a text that are replaced by synonyms.", ge=0, le=100)] = 0
     synonyms: Annotated[
         Literal["vectors", "wordnet"],
-        doc("Source of synonyms: words with the nearest vectors, or words in the same synset of WordNet."),
+        doc("Source of synonyms: words with the nearest vectors, or words that share a meaning in WordNet."),
     ] = "vectors"
     neighbours: Annotated[int, doc("Largest number of synonyms among which a replacement is drawn.", ge=1, le=100)] = 8
     wordnet: Annotated[Text | None, doc("Folder of WordNet 3.0: index.noun, data.noun, ...")] = None

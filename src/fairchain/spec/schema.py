@@ -164,12 +164,12 @@ class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def features(self) -> tuple[Feature, ...]:
-        """All features except texts. If the inputs are texts, these features define which group a text mentions."""
+        """All features except texts. If the inputs are texts, each feature has terms, or is a column of the corpus."""
         return tuple(feature for feature in self.described if not isinstance(feature, TextFeature))
 
     @builtins.property
     def protected(self) -> tuple[str, ...]:
-        """The features whose values define a group; for a formula, the features that it sets to a single value."""
+        """The features whose values define a group; for a formula, the discrete features with a separate condition."""
         if not isinstance(self.property, ProbabilityFormula):
             return self.property.protected
         from fairchain.spec.formulas import formula_groups

@@ -168,7 +168,7 @@ class Verdict:
     - `widest` is the pair of groups with this difference or ratio, and `violators` are the pairs that are shown to be
       beyond the threshold.
     - `witnesses` are counterfactual pairs: inputs whose decision changes with the group.
-    - `left_out` names the groups below the smallest size, with their number or share of rows.
+    - `left_out` names the groups below the smallest size, with their number of rows, or their share of the population.
     - `constant` is the decision, if all tested inputs get the same decision. Otherwise it is None.
     - `assumptions` lists what fairchain assumed about model and data because the caller did not state it, and `notes`
       lists further remarks.

@@ -93,7 +93,7 @@ def verify(
         module.
     data
         Rows that replace the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
-        from column names to cells. For texts, the file of a corpus.
+        from column names to cells. For texts, the file of a corpus, or a frame or mapping that contains the texts.
     population
         A Python function that draws inputs, for a spec with `kind = "callable"`. Its signature is `f(rng, count)` or
         `f(rng, count, group)`. A function `f(u, group)` of uniform random numbers is passed as `Coupled(f,
