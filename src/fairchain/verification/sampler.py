@@ -32,7 +32,7 @@ ROWS_PER_CALL = 4096
 # Rounds of the largest chunks, those of long batches.
 LARGEST_CHUNK = 8192
 # Up to this many labels, Python reads their bytes faster than numpy finds the smallest and the largest one.
-FEW_LABELS = 256
+READ_AS_BYTES = 256
 # What a worker returns for one chunk: its counts, and the labels that it saw.
 Done = tuple[NDArray[np.integer], set[int]]
 # A chunk as a unit of work: its number, the rounds that are drawn and those of them that are counted, and the subgroups
@@ -76,7 +76,7 @@ def chunk_rounds(rounds: int) -> int:
 
 def labels_in(labels: NDArray[np.integer]) -> set[int]:
     """Return the different labels of an array; those of two neighbouring labels without a pass over all of them."""
-    if labels.itemsize == 1 and labels.size <= FEW_LABELS:
+    if labels.itemsize == 1 and labels.size <= READ_AS_BYTES:
         return set(labels.tobytes())
     if not labels.size:
         return set()
