@@ -24,7 +24,8 @@ from fairchain.statistics import (
     Tally,
     count_together,
 )
-from fairchain.statistics.rules import betting_batch
+from fairchain.statistics.payoff import payoff_of
+from fairchain.statistics.rules import betting_batch, every_pair
 from tests.statistics.simulation import simulate
 
 
@@ -257,31 +258,28 @@ def test_pairs_are_looked_at_one_by_one_as_all_at_once(
     assert found[0] == found[1] == found[2]
 
 
-class _LooksAtAll(BettingRule):
-    """Computes the promise of every group before each batch."""
-
-    def plan(self) -> BatchPlan | None:
-        self._alone = None
-        return super().plan()
-
-
-@pytest.mark.parametrize("groups", [3, 4, 7, 15, 16, 40])
-@pytest.mark.parametrize("payoff", [DIFFERENCE, RATIO])
-def test_groups_that_are_not_looked_at_again_would_not_be_sampled(payoff: Payoff, groups: int) -> None:
-    """Gaps near the threshold, where the leader changes and falls below it."""
-    skipped = 0
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        chances = 0.4 + 0.12 * rng.random(groups)
-        rules = [kind(groups, 2, 0.1, 1e-6, payoff=payoff) for kind in (BettingRule, _LooksAtAll)]
-        for _ in range(60):
-            plan, expected = (rule.plan() for rule in rules)
-            assert plan == expected
-            if plan is None:
-                break
-            skipped += rules[0]._alone is not None
-            got = (rng.random(plan.rounds) < chances[list(plan.groups), None]).astype(np.uint8)
-            tally = Tally.of_batch(plan.rounds, count_together(got, [0, 1]), plan.groups, groups)
-            for rule in rules:
-                rule.observe(plan, tally)
-    assert (skipped > 0) == (groups <= 15)
+@pytest.mark.parametrize("groups", [2, 3, 4, 6])
+@pytest.mark.parametrize("reference", [False, True])
+def test_gaps_found_one_by_one_lead_to_the_plans_of_arrays(
+    groups: int, reference: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gaps near the threshold, where the leader changes and falls below it, and equal gaps in the first rounds."""
+    compared = every_pair(groups, 2)
+    if reference:
+        # How far the others are behind the first group.
+        compared[:, 1:] = False
+    payoff = payoff_of("difference", compared)
+    for seed in range(20):
+        found = []
+        for most in (0, 80):
+            monkeypatch.setattr("fairchain.statistics.betting.MOST_GAPS_ONE_BY_ONE", most)
+            rng, plans = np.random.default_rng(seed), []
+            chances = 0.4 + 0.12 * rng.random((groups, 1))
+            rule = BettingRule(groups, 2, 0.1, 1e-6, payoff=payoff, compared=compared)
+            assert bool(rule._plain_pairs) == bool(most)
+            while len(plans) < 60 and (plan := rule.plan()) is not None:
+                got = (rng.random(plan.rounds) < chances[list(plan.groups)]).astype(np.uint8)
+                rule.observe(plan, Tally.of_batch(plan.rounds, count_together(got, [0, 1]), plan.groups, groups))
+                plans.append(plan)
+            found.append((plans, rule.decision))
+        assert found[0] == found[1]

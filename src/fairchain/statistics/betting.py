@@ -45,10 +45,8 @@ from fairchain.statistics.tally import Tally
 # end: its distance from the threshold exceeds the leader's by this factor, or more if that many groups promise it.
 FOCUS = 1.0
 PROMISE = 1.5
-# Up to so many groups the factor is always PROMISE (see `promising`).
-ONE_FACTOR = 15
-# Up to so many pairs are looked at one by one: arrays take longer.
-MOST_ONE_BY_ONE = 4
+# Up to so many pairs are looked at one by one, and up to so many for their gaps alone: arrays take longer.
+MOST_ONE_BY_ONE, MOST_GAPS_ONE_BY_ONE = 4, 80
 # With more pairs and outcomes than this a forecast is made for the widest pair only.
 MANY_PAIRS = 2**20
 
@@ -98,12 +96,11 @@ class BettingRule(RefiningRule):
         # Of few pairs: those that are not cleared, and what was computed of the present counts, of all or one by one.
         self._few = self.cleared.size <= FEW_AT_ONCE
         self._open = self._not_cleared() if self._few else []
-        # All pairs, if they are few; the order is that of the table, since the first of equals leads.
-        self._few_pairs = tuple(self._open)
+        # All pairs whose gaps are computed one by one; the order is that of the table, since the first of equals leads.
+        plain = len(self._open) <= MOST_GAPS_ONE_BY_ONE and not payoff.relative
+        self._plain_pairs = tuple(self._open) if plain else ()
+        self._plain_gaps: list[float] = []
         self._looked: tuple[Floats, Floats] | None = None
-        # The leader and how far it was above the threshold when no other group promised a faster end, while only the
-        # leader's groups are evaluated.
-        self._alone: tuple[Leader, float] | None = None
         self._one_by_one: dict[Leader, tuple[float, float]] = {}
 
     @property
@@ -144,31 +141,41 @@ class BettingRule(RefiningRule):
         """
         if above <= 0 and self._few:
             return tuple(sorted({group for pair in self._open for group in pair[:2]}))
-        # Their rounds change no promise of another group, and no promise suffices if the leader is further above.
-        if self._alone is not None and self._alone[0] == leader and self._alone[1] <= above:
-            return tuple(sorted(leader[:2]))
         matter = np.zeros(self._groups, bool)
         if above <= 0:
             for part, _ in self.tally.parts():
                 waiting = ~self.cleared[part]
                 matter |= waiting.any(axis=(0, 1)) | waiting.any(axis=(0, 2))
             return tuple(np.flatnonzero(matter).tolist())
-        promises = [
-            promise_of(self._payoff.gaps(some) + FOCUS * self._payoff.errors(some), self._compared[part])
-            for part, some in self.tally.parts()
-        ]
-        promise = promises[0] if len(promises) == 1 else np.maximum.reduce(promises)
-        groups = promising(promise, self._threshold, above, leader)
-        self._alone = (leader, above) if len(groups) == 2 and self._groups <= ONE_FACTOR else None
-        return groups
+        return promising(self._promises(), self._threshold, above, leader)
+
+    def _promises(self) -> list[float]:
+        """Return the largest raised gap of each group."""
+        if not self._plain_pairs:
+            promises = [
+                promise_of(self._payoff.gaps(some) + FOCUS * self._payoff.errors(some), self._compared[part])
+                for part, some in self.tally.parts()
+            ]
+            largest: list[float] = np.maximum.reduce(promises).tolist()
+            return largest
+        only, joint = self.tally.only.tolist(), self.tally.joint.tolist()
+        found = [-math.inf] * self._groups
+        for (i, j, outcome), gap in zip(self._plain_pairs, self._plain_gaps, strict=True):
+            # The other way round the gap is above 0, and promises more.
+            if gap < 0 and not self._payoff.one_sided:
+                continue
+            rounds = joint[i][j]
+            moment = (only[outcome][i][j] + only[outcome][j][i]) / (rounds or 1) - gap * gap
+            error = math.sqrt(max(moment, 0.0) / rounds) if rounds else math.inf
+            raised = gap + FOCUS * error
+            found[i], found[j] = max(found[i], raised), max(found[j], raised)
+        return found
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
         """Let the pairs and the leader play this batch."""
         self.tally += tally
         self._widest = self._bounds = self._rate_bounds = self._lead_wealth = self._looked = None
         self._one_by_one.clear()
-        if self._alone is not None and plan.groups != tuple(sorted(self._alone[0][:2])):
-            self._alone = None
         # All groups of a batch are evaluated in each of its rounds.
         self._rounds += int(tally.joint[plan.groups[0], plan.groups[0]])
         if plan.leader is not None:
@@ -334,8 +341,12 @@ class BettingRule(RefiningRule):
 
     def widest(self) -> Leader:
         """Return the pair and outcome with the largest gap so far."""
-        if self._widest is None and 0 < len(self._few_pairs) <= MOST_ONE_BY_ONE:
-            self._widest = max(self._few_pairs, key=lambda pair: self._payoff.gap(self.tally, pair))
+        if self._widest is None and self._plain_pairs:
+            only, joint = self.tally.only.tolist(), self.tally.joint.tolist()
+            gaps = [
+                (only[outcome][i][j] - only[outcome][j][i]) / (joint[i][j] or 1) for i, j, outcome in self._plain_pairs
+            ]
+            self._plain_gaps, self._widest = gaps, self._plain_pairs[gaps.index(max(gaps))]
         elif self._widest is None:
             self._widest = self._payoff.widest(self.tally, self._compared)
         return self._widest
@@ -389,11 +400,10 @@ def promise_of(raised: Floats, compared: NDArray[np.bool_]) -> Floats:
     return largest
 
 
-def promising(promise: Floats, threshold: float, above: float, leader: Leader) -> tuple[int, ...]:
+def promising(promises: Sequence[float], threshold: float, above: float, leader: Leader) -> tuple[int, ...]:
     """Return the leader's groups and those that promise a faster end; the leader is `above` the threshold."""
-    if promise.max() - threshold < PROMISE * above:
+    if max(promises) - threshold < PROMISE * above:
         return tuple(sorted(leader[:2]))
-    promises = promise.tolist()
     ascending, matter = sorted(promises), set(leader[:2])
     for group, own in enumerate(promises):
         as_promising = len(ascending) - bisect_left(ascending, own)

@@ -245,7 +245,9 @@ class StrataRule:
             groups = tuple(np.flatnonzero(matter).tolist())
         else:
             gaps, errors = self._gaps()
-            groups = promising(promise_of(gaps + FOCUS * errors, compared), float(self._threshold), above, leader)
+            groups = promising(
+                promise_of(gaps + FOCUS * errors, compared).tolist(), float(self._threshold), above, leader
+            )
         return BatchPlan(rounds, groups, leader if self.rounds or self._payoff.share else None)
 
     def observe(self, plan: BatchPlan, tally: Tally) -> None:
