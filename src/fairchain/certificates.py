@@ -46,8 +46,8 @@ from fairchain.verification.verdict import BoundsRecord, RunRecord, Verdict
 def make_certificate(verdict: Verdict, *, timed: bool = True) -> dict[str, Any]:
     """Return the certificate of a verdict as plain JSON values.
 
-    If `timed` is False, the date and the duration are left out. Two runs of the same spec and seed then return the same
-    values.
+    If `timed` is False, the date and the duration are left out. Two runs with the same model, spec, data and seed then
+    have the same certificate, unless a budget of seconds ended a run.
     """
     record = verdict.evidence
     if not verdict.sound:
@@ -136,7 +136,7 @@ def make_family_certificate(family: FamilyVerdict, *, timed: bool = True) -> dic
 
 
 def write_certificate(verdict: Verdict | FamilyVerdict, path: str | Path) -> None:
-    """Write a certificate atomically: a reader never sees an incomplete file."""
+    """Write a certificate atomically, so that a reader never sees an incomplete file."""
     content = make_family_certificate(verdict) if isinstance(verdict, FamilyVerdict) else make_certificate(verdict)
     place({Path(path): dump(content).encode()})
 

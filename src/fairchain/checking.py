@@ -112,8 +112,8 @@ def check(
     text
         The column of texts, for a model that reads a text. The model receives each text unchanged.
     terms
-        The terms by which a text mentions a group: `"religion"`, `"race"`, `"gender"`, a .toml or .json file, or a
-        mapping of groups to lists of words.
+        The terms by which a text mentions a group: one of the built-in lists `"religion"`, `"race"` and `"gender"`, a
+        .toml or .json file, or a mapping of groups to lists of words.
     label
         The column with the true labels. True labels are needed for criteria other than demographic parity. They are
         also needed to find the order of the model's labels, if the model does not state this order.

@@ -25,7 +25,9 @@ class UnfairError(AssertionError):
 def assert_fair(
     model: Any, spec: Spec | str | Path, *, undecided: str = "fail", allow_constant: bool | None = None, **options: Any
 ) -> Verdict:
-    """Return the verdict if it is FAIR by a sound rule, and raise an AssertionError if not.
+    """Return the verdict if it passes, and raise an AssertionError if not.
+
+    A verdict passes if it is FAIR and its rule is sound. With `undecided="pass"`, UNDECIDED passes too.
 
     Parameters
     ----------

@@ -110,8 +110,8 @@ class Step:
 class Audit:
     """The result of an audit: the verdict on the original model, and the files of the audit.
 
-    `recheck` lists the commands that check the certificates, to be run in the working directory. `findings` contains
-    all results that the report shows.
+    `recheck` lists the commands that check the certificates. Run these commands in the directory in which you called
+    `audit`. `findings` contains all results that the report shows.
     """
 
     decision: str
@@ -229,11 +229,11 @@ def audit(
     ----------
     spec
         A `Spec`, or the path of a spec file. If there are several questions, each gets a verdict, and delta covers all
-        verdicts together. Only the worst question is explained and repaired. UNFAIR is worse than UNDECIDED. Of
-        several questions with the same verdict, the worst has the gap farthest beyond the threshold.
+        verdicts together. Only the worst question is explained and repaired. UNFAIR is worse than UNDECIDED. If several
+        questions have the same verdict, the worst question is the one whose gap exceeds the threshold most.
     folder
         The folder to write. If the folder contains an interrupted audit of the same question, this audit is continued.
-        For a Python function, all stages are run again, because the function may have changed.
+        If the model is a Python function, all stages are run again, because the function may have changed.
     model, data
         A model and rows that replace those of the spec, as for `verify`: files, objects, `python:` names, frames.
     labelled, label
@@ -246,7 +246,7 @@ def audit(
     restart
         Discard the stages of an earlier audit in the folder.
     progress
-        Called when a stage starts, reports its progress and ends.
+        A function that is called when a stage starts, while the stage works, and when the stage ends.
 
     Returns
     -------

@@ -131,8 +131,9 @@ def learn_chain(
         neuron (`layer3[2]`), or a whole layer whose states are clusters (`layer3`, `layer3:kmeans=3`,
         `lstm1:kmeans=4`).
     chain
-        "product": each group has separate states, so that the probabilities of labels equal the counted frequencies.
-        "shared": all groups have the same states, as in the original paper. The fidelity of the chain is then measured.
+        "product": each group has separate states. With the estimator "frequency", the probabilities of labels then
+        equal the counted frequencies. "shared": all groups have the same states, as in the original paper. The
+        probabilities of labels can then be wrong, so the fidelity of the chain is measured.
     estimator
         Estimator of transition probabilities: "frequency", "laplace" or "good-turing".
     rounds
@@ -206,9 +207,10 @@ def learn_family(
     """Learn one chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
 
     `units` and `chain` are as for `learn_chain`. By default, all unprotected features and all hidden neurons are units.
-    The bounds of each chain fail with probability at most delta. Delta is not divided among the chains. A unit of a
-    recurrent layer has its state after the last step. If all units belong to recurrent layers, `view="folded"` returns
-    chains that pass through all steps.
+    The bounds of each chain fail with probability at most delta. Delta is not divided among the chains, so the bounds
+    of all chains together may fail with a larger probability. For a unit of a recurrent layer, the chain contains only
+    the state after the last step. If all units belong to recurrent layers, `view="folded"` returns chains that pass
+    through all steps.
     """
     _check(chain, estimator, rounds)
     if view not in ("folded", "last"):

@@ -65,8 +65,8 @@ def explain(
     Parameters
     ----------
     model, spec, data, population, seed, workers, executor, limits
-        As for `verify`. The effects of features can be measured for any model. The effects of neurons need a network
-        that onnxruntime runs.
+        As for `verify`. The effects of features can be measured for any model. The effects of neurons can be measured
+        only for a network that onnxruntime runs.
     units
         Units to intervene on: a feature (`capital-gain`), a neuron (`layer3[2]`), each neuron of a layer (`layer3`),
         all "features", or all "neurons". By default, all unprotected features and all neurons of the model.
@@ -77,8 +77,8 @@ def explain(
         replaced by the mean, or for a category by the most frequent value. By default, "mean" is used for features of a
         population that draws all features independently, and "resample" for all other units.
     rows
-        For drawn inputs: real rows, as a table like `data`. These rows, or drawn inputs near them, become
-        counterfactual pairs (witnesses).
+        For drawn inputs: real rows, as a table like `data`. Counterfactual pairs (witnesses) are searched first among
+        these rows, and then among drawn inputs near them.
     delta
         The largest probability that any interval of an effect is wrong; by default the delta of the spec. Each other
         set of intervals (see `Explanation`) has a separate error probability of the same size.

@@ -32,7 +32,7 @@ MISSING_TEXTS = frozenset({"None", "nan", "NaN", "sNaN", "NaT", "<NA>"})
 
 
 class Monitor:
-    """A monitor of decisions as they are made, with bounds of the largest gap that are valid at all times.
+    """A monitor of decisions as they are made. Its bounds of the largest gap are valid at all times.
 
     The probability that the monitor is ever wrong, with FAIR or with UNFAIR, is at most delta, even if you read the
     result after every row. This assumes that the decisions within each group are independent with a fixed rate
@@ -56,8 +56,8 @@ class Monitor:
     delta
         Largest probability that the monitor is ever wrong.
     groups
-        The groups to compare. FAIR then covers all these groups, and needs fewer rows. Without `groups`, groups are
-        added when they first occur, and FAIR covers the groups seen so far.
+        The groups to compare. FAIR then covers all these groups. Without `groups`, groups are added when they first
+        occur. FAIR then covers the groups seen so far, and needs more rows.
     allow_constant
         Whether `conclusion` may be FAIR while all rows, or no rows, have the outcome.
     """

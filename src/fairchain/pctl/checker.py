@@ -174,7 +174,7 @@ def check_chain(
     formula
         A formula such as `P=? [ F "Y=>50K" ]`, or the result of `parse`.
     engine
-        "own", or "storm" to compute values with Storm, which needs `pip install fairchain[storm]`.
+        "own" for fairchain's own engine, or "storm" for Storm, which needs `pip install fairchain[storm]`.
     start
         The state to start from, instead of the initial state.
 

@@ -166,8 +166,8 @@ def plan(
     ----------
     spec
         The question: a spec, or the path of a spec file, which may contain several [[property]] tables. Without a spec,
-        `groups` is the number of groups, and the kind of the property is `difference`, or the `kind` in `overrides`.
-        If `rows` is given, the inputs are the rows of a table. Without `rows`, the inputs are drawn.
+        the kind of the property is `difference`, or the `kind` in `overrides`. The inputs are then the rows of a table
+        if `rows` is given, and otherwise drawn.
     model, data
         As for `verify`. The model is evaluated only for a pilot.
     gap

@@ -65,8 +65,8 @@ class Coupled:
         input of the group for each row of `u`. The result is an array of shape (rounds, features) with categories as
         indices, or a mapping or frame with a column for each feature. Each returned row must depend only on its own row
         of `u`. This condition is checked for every row of the first 16 chunks, and for about an eighth of the rows of
-        later chunks. If n later chunks each contain a row that violates the condition, the probability that none of
-        these rows is detected is at most exp(-n/9). A function `f(u)` without `group` draws from the overall
+        later chunks. Suppose that n later chunks contain rows that violate the condition. Then all these rows escape
+        detection with probability at most exp(-n/9). A function `f(u)` without `group` draws from the overall
         population, and fairchain selects the members of each group.
     uniforms
         Number of uniform numbers that one input needs, from 1 to 4096.

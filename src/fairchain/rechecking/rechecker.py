@@ -79,8 +79,8 @@ def recheck(
     data
         A file or a frame with the rows, if the certificate is about rows.
     spec
-        The checker's own copy of the spec, with which the certificate must agree. `recheck` then opens only files that
-        this copy, `model` or `data` names, and none that only the certificate names.
+        The checker's own copy of the spec, with which the certificate must agree. `recheck` then opens the files that
+        this copy, `model` and `data` name. It ignores the file names in the certificate.
     full
         Repeat all evaluations, without a time limit.
     fresh

@@ -57,10 +57,10 @@ NOT_FAIR_AGAIN = "{path}: after a verification of its files the folder is {concl
 def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None = None, data: Any = None) -> list[Path]:
     """Write an accepted repair to files, and return their paths.
 
-    The network is written to `path`. Files beside the network contain a list of the changes and, if possible, the
-    certificate. If the model is the folder of a transformer and `path` has no suffix, a new folder is written. The new
-    folder is read and verified again. A model that is evaluated in Python has no network. Its thresholds are written to
-    `path` with the suffix .json.
+    The network is written to `path` with the suffix .onnx. Files beside the network contain a list of the changes and,
+    if possible, the certificate. If the model is the folder of a transformer and `path` has no suffix, a new folder is
+    written. The new folder is read and verified again. A model that is evaluated in Python has no network. Its
+    thresholds are written to `path` with the suffix .json.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ def repair(
     before: Verdict | None = None,
     explanation: Explanation | None = None,
 ) -> Repair:
-    """Change the weights or the thresholds of a model so that it treats groups alike, and verify the new model.
+    """Change the weights or decision thresholds of a model so that it treats groups alike, and verify the new model.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def repair(
         the repair tries to keep the agreement with the original model.
     held_out
         Labelled rows on which the price is measured. The search then uses all rows of `labelled`. If the spec reads its
-        rows as a sample (`as = "sample"`), the final verification also uses the rows of `held_out`. They must be drawn
-        from the same population, and must not occur in the sample of the spec. By default, the final verification uses
-        a random half of the sample.
+        rows as a sample (`as = "sample"`), the search uses the whole sample, and the final verification uses the rows
+        of `held_out`. These rows must be drawn from the same population, and must not occur in the sample. Without
+        `held_out`, the search uses a random half of the sample, and the final verification uses the other half.
     label
         The column with the true labels; by default the column that the spec names, or a column
         called "label".
@@ -124,18 +124,19 @@ def repair(
     change
         Parameters that may change. Weights: "scales", "biases", "last-layer" or "low-rank". Decision thresholds:
         "threshold" for one threshold, or "group-thresholds" for one threshold in each group. With "group-thresholds",
-        the decision uses the group, which may be unlawful. Except with the optimizer "pso", "auto" chooses "last-layer"
-        for linear models and for networks that read texts. For networks that read the protected features, it chooses
-        "low-rank" if the weights of the protected features may change. It chooses "scales" for all remaining networks,
-        and "threshold" for models without weights.
+        the decision uses the group, which may be unlawful. "auto" chooses "threshold" for models without weights. For
+        linear models and for networks that read texts, it chooses "last-layer", unless the optimizer is "pso". For all
+        other networks, it chooses "low-rank" if the network reads the protected features and their weights may change,
+        and "scales" if not. With "pso", this rule also applies to linear models and to networks that read texts.
     max_units
         Largest number of features and neurons that may change besides the protected features. The units that `explain`
         ranks first are chosen.
     keep_protected
         Whether the weights of the protected features stay unchanged; by default only with the optimizer "pso".
     max_accuracy_loss
-        Choose the candidate with the smallest gap among the candidates that lose at most this accuracy on the held-out
-        rows. By default, the most accurate fair candidate is chosen.
+        Largest allowed loss x of accuracy, or of agreement if there are no true labels. The search then looks for the
+        smallest gap among the candidates that lose at most 0.8 x. The final verification estimates the loss again, and
+        refuses a candidate that loses more than x. By default, the search looks for the most accurate fair candidate.
     iterations
         Largest number of generations. The search ends earlier after 10 generations without progress.
     seed

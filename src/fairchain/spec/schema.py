@@ -150,7 +150,7 @@ class About(Strict, frozen=True, kw_only=True):
 
 
 class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
-    """A whole question: the model, its inputs, the groups, the threshold and the error probability.
+    """One question: the model, its inputs, the groups, the threshold and the error probability.
 
     `described` contains every [[feature]].
     """
@@ -169,7 +169,7 @@ class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def protected(self) -> tuple[str, ...]:
-        """The features whose values define a group; for a formula, the discrete features with a separate condition."""
+        """The features whose values define a group; for a formula, the discrete features with their own condition."""
         if not isinstance(self.property, ProbabilityFormula):
             return self.property.protected
         from fairchain.spec.formulas import formula_groups

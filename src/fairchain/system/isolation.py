@@ -126,7 +126,7 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
 
     If native code crashes in the new process, this function raises a `ModelError`. For example, a damaged network can
     crash the runtime. Starting the new process takes about as long as importing fairchain. The new process has the same
-    rights as the caller.
+    rights as the caller, so it does not protect against malicious code.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = N
     arguments, options
         Arguments of the function. They must be objects that `pickle` can copy, such as paths, specs and tables.
     progress
-        A function that is called in this process with the progress, if `function` has a parameter `progress`.
+        A function that is called in the caller's process with the progress, if `function` has a parameter `progress`.
 
     Raises
     ------

@@ -141,8 +141,9 @@ class FamilyRecord(Record, frozen=True, kw_only=True):
 class FamilyVerdict:
     """The verdicts on several questions about one model.
 
-    All verdicts are right with probability at least 1 - delta. The `conclusion` is FAIR if every
-    verdict is FAIR, UNFAIR if at least one verdict is UNFAIR, and otherwise UNDECIDED or CONSTANT.
+    All verdicts are right with probability at least 1 - delta. The `conclusion` is FAIR if every question is answered
+    FAIR, and UNFAIR if at least one verdict is UNFAIR. Otherwise, the `conclusion` is UNDECIDED if a verdict is
+    UNDECIDED or a question has no verdict, and CONSTANT in all other cases.
     """
 
     verdicts: tuple[Verdict, ...]

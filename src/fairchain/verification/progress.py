@@ -21,8 +21,8 @@ class Progress(Struct, frozen=True):
     """The progress of a run: the rounds, evaluations and seconds so far, the gap, and the evaluations of the whole run
     (`total`).
 
-    `gap` is None for the rows of a table. `total` is None for rounds, because the number of evaluations is not known
-    beforehand.
+    `gap` is None if the rows of a table are evaluated. `total` is None if rounds are drawn, because the number of
+    evaluations is not known beforehand.
     """
 
     rounds: int

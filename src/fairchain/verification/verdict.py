@@ -172,7 +172,7 @@ class Verdict:
     - `constant` is the decision, if all tested inputs get the same decision. Otherwise it is None.
     - `assumptions` lists what fairchain assumed about model and data because the caller did not state it, and `notes`
       lists further remarks.
-    - `workers` describes the other processes that an executor used, with versions and processors.
+    - `workers` describes the processes that an executor used, with versions and processors.
     - `unseen` is the number of rows that were not evaluated because the run was stopped or its budget was spent.
     - `pairs` is the number of compared pairs over all outcomes.
     - `engine` names the method, and `delta` is the largest probability that the verdict is wrong.
@@ -238,7 +238,8 @@ class Verdict:
 
     @property
     def conclusion(self) -> str:
-        """The final verdict: FAIR, UNFAIR, UNDECIDED, or CONSTANT for a constant model that is not allowed.
+        """The final verdict: the decision, or CONSTANT instead of FAIR or UNDECIDED if the model is constant and
+        constant models are not allowed.
 
         `decision` is the answer to the question alone; for a constant model it is FAIR or UNDECIDED.
         """

@@ -92,8 +92,9 @@ def verify(
         A torch state dict, if `model` is a torch module, the name of a module, or the name of a function that returns a
         module.
     data
-        Rows that replace the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or a mapping
-        from column names to cells. For texts, the file of a corpus, or a frame or mapping that contains the texts.
+        Rows that replace the table in the spec's `population.path`: a CSV or Parquet file, a pandas or polars frame, or
+        a mapping from column names to cells. For texts, the file of a corpus, or a frame or mapping that contains the
+        texts.
     population
         A Python function that draws inputs, for a spec with `kind = "callable"`. Its signature is `f(rng, count)` or
         `f(rng, count, group)`. A function `f(u, group)` of uniform random numbers is passed as `Coupled(f,
@@ -125,7 +126,8 @@ def verify(
         software versions and user.
     isolate
         Work in a new Python process (see `isolated`). A network that crashes the runtime then raises a `ModelError`
-        instead of ending the caller. This works for models that are files.
+        instead of ending the caller. The arguments must be objects that `pickle` can copy, so give the model as a file
+        if possible.
     overrides
         Values that replace keys of the spec. Property: `protected`, `kind`, `outcome`, `given`, `criterion`, `compare`,
         `min_size`, `threshold`, `shift` and `shift_of`. Guarantee: `delta`, `epsilon`, `rule`, `refine`, `rounds`,
@@ -138,8 +140,8 @@ def verify(
     -------
     Verdict
         FAIR or UNFAIR with the guarantee, or UNDECIDED with the bounds so far. To accept or reject a model
-        automatically, use `conclusion`, which is CONSTANT if every input gets the same decision and constant models are
-        not allowed.
+        automatically, use `conclusion`. Its value is CONSTANT instead of FAIR or UNDECIDED if every tested input gets
+        the same decision, unless constant models are allowed.
 
     Raises
     ------
