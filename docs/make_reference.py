@@ -37,9 +37,9 @@ VERDICT = {
     "kind": "the kind of the property: `difference`, `ratio` or `individual`",
     "inputs": "the kind of the inputs: `individuals` or `texts`",
     "gap": "`estimate`, `low` and `high` of the largest difference, of the smallest ratio, or of the share of inputs "
-    "whose decision changes. `more` and `less` name the pair of groups with the largest observed difference or the "
-    "smallest observed ratio, and `outcome` names its label. Without a reference group and without a formula, `more` "
-    "is the group with the higher rate",
+    "whose decision changes. `more`, `less` and `outcome` name the two groups and the label with the largest observed "
+    "difference or the smallest observed ratio. Without a reference group and without a formula, `more` is the group "
+    "with the higher rate",
     "threshold": "the threshold of the property",
     "delta": "the largest probability of a wrong verdict; 0 if the verdict does not depend on random draws",
     "epsilon": "in estimate mode, the largest allowed half width of an interval; otherwise null",
@@ -59,9 +59,9 @@ VERDICT = {
     "evaluations": "the number of evaluations of the model",
     "seconds": "the wall-clock time",
     "stopped": "the reason why the run ended ([list](#reasons-to-stop))",
-    "forecast": "for an `UNDECIDED` question about drawn inputs, the estimated number of further rounds until a "
-    "verdict. For an `UNDECIDED` question about a table, the factor by which the number of rows would have to grow. "
-    "Otherwise, or if nothing can be forecast, null",
+    "forecast": "for drawn inputs, the estimated number of further rounds until a verdict. For a table, the factor by "
+    "which the number of rows must grow for a verdict. Null if `decision` is not `UNDECIDED`, or if nothing can be "
+    "forecast",
     "seed": "the seed of the random numbers; null if no inputs were drawn",
     "seed_origin": "`derived` from model, spec and data, or `chosen`; null if no inputs were drawn",
     "rule": "the rule that led to the verdict ([list](#rules))",
@@ -74,8 +74,8 @@ VERDICT = {
     "scope": "the limits of the guarantee, in a sentence",
     "notes": "remarks, for example about the conversion of a model",
     "assumptions": "assumptions about model and data that the user did not state",
-    "unseen": "the number of rows of a table that were not evaluated. It is above 0 only if the run was stopped or "
-    "the budget was spent",
+    "unseen": "the number of rows of a table that were not evaluated before the user stopped the run or the budget "
+    "was spent; otherwise 0",
     "tipping": "the [tipping factors](glossary.md#the-question) `each_group` and `all_groups_alike`. Null if "
     "`decision` is `UNDECIDED`, if the model is constant, if the rule is `paper`, or if there is a `shift`",
     "shift": "the [shift](glossary.md#the-question) that the verdict covers: its `factor`, and `of` (`each_group` or "
@@ -124,32 +124,29 @@ CERTIFICATE = {
     "notes": "the assumptions and remarks of the verdict, which `recheck` neither prints nor checks",
 }
 
-OUTCOMES = (
-    "the indices of the counted labels in the `labels` of the spec. For `individual`, the list is `[1]`, and changed "
-    "decisions are counted"
-)
-
 DRAWN = {
     "stream": "a text that defines how the random numbers follow from the seed",
     "seed": "the seed",
     "coupled": "whether all groups of a round share random numbers",
-    "outcomes": OUTCOMES,
+    "outcomes": "the indices of the counted labels in the `labels` of the spec. For `individual`, the list is `[1]`, "
+    "and changed decisions are counted",
     "look": "null if several labels occur in the counted rounds. Otherwise, fairchain searches for a second label in "
-    "further rounds, which are not counted: `rounds` is the number of further rounds, and `labels` contains the "
-    "indices of all labels in the counted and the further rounds",
+    "further rounds, which are not counted. `rounds` is the number of further rounds, and `labels` contains the "
+    "indices of all labels in counted and further rounds",
     "batches": "the counts of every batch",
 }
 
 ROWS = {
     "rows": "the number of rows",
-    "outcomes": OUTCOMES,
+    "outcomes": "the indices of the counted labels, as for drawn inputs",
     "trials": "the number of rows in each subgroup",
-    "successes": "for each outcome, the number of these rows with the outcome. If decisions are random and the rows "
-    "are a whole population, the sum of the probabilities of the outcome replaces this number, in units of 2^-32",
-    "labels": "the indices of all labels that occur in these rows, counted or not",
-    "only": "for each outcome and each ordered pair of compared subgroups, the number of texts for which the decision "
-    "is the outcome if the text is shown as the first subgroup, but not if shown as the second. Absent if texts are "
-    "not shown as every group, or if there are too many pairs",
+    "successes": "for each outcome and each subgroup, the number of rows with the outcome. If decisions are random "
+    "and the rows are a whole population, the sum of the probabilities of the outcome replaces this number, in units "
+    "of 2^-32",
+    "labels": "the indices of all labels that occur in the rows, counted or not",
+    "only": "for each outcome and each ordered pair (A, B) of compared subgroups, the number of texts with the "
+    "outcome if shown as A, but not if shown as B. Absent if texts are not shown as every group, or if there are too "
+    "many pairs",
 }
 
 ENUMERATION = {
@@ -157,7 +154,7 @@ ENUMERATION = {
     "order": "the features that define a point. In the numbering of the points, the first feature changes slowest",
     "sizes": "the number of values of each feature in `order`",
     "summed": "the features that the network ignores",
-    "outcomes": OUTCOMES,
+    "outcomes": "the indices of the counted labels, as for drawn inputs",
     "segments": "the segments, which are sequences of points, with their [weights](exact.md#exact-numbers)",
 }
 
@@ -182,15 +179,15 @@ SEGMENT = {
     "points": "the number of points in the segment. Each segment begins where the previous segment ends",
     "evaluations": "the number of evaluated inputs with a positive weight",
     "inputs": "for each subgroup, the number of evaluated inputs with a positive weight",
-    "labels": "the indices of all labels that occur for these inputs, counted or not",
+    "labels": "the indices of all labels that occur for the evaluated inputs, counted or not",
     "weights": "a list of exact weights, or if the probabilities of the inputs are irrational, a list of lower bounds "
     "and a list of upper bounds. For each subgroup, a list contains the total weight of the inputs, then the weight "
     "of the inputs with each outcome. Each weight is a whole number, written as a string",
     "chain": "a hash chain: SHA-256 of the other fields and of the `chain` of the previous segment. The first segment "
     "uses a hash of the network, the data and the question instead of a previous `chain`",
-    "only": "for each outcome and each ordered pair of compared subgroups, the weight of the points for which the "
-    "decision is the outcome if the point is shown as the first subgroup, but not if shown as the second. Absent if "
-    "points are not shown as every group, or if there are too many pairs",
+    "only": "for each outcome and each ordered pair (A, B) of compared subgroups, the weight of the points with the "
+    "outcome if shown as A, but not if shown as B. Absent if points are not shown as every group, or if there are too "
+    "many pairs",
 }
 
 COMPARISON = {
@@ -200,9 +197,9 @@ COMPARISON = {
     "comparable": "whether the certificates are comparable",
     "differences": "the parts of the question in which the certificates differ",
     "sentence": "a sentence that compares the two gaps",
-    "delta": "the largest probability that the statement is wrong, which is the sum of both deltas; null if the "
+    "delta": "the largest probability that `sentence` is wrong, which is the sum of both deltas; null if the "
     "certificates are not comparable",
-    "promise": "the guarantee of the statement, as a sentence; empty if the certificates are not comparable",
+    "promise": "the guarantee of `sentence`; empty if the certificates are not comparable",
     "groups": "for each group and outcome: `name`, `outcome`, the intervals `first` and `second` of the two "
     "certificates, and the change `moved`. An interval is null if the certificate does not contain the group. `moved` "
     "is `up` or `down` if the intervals show a change, `same` if both rates are exact and equal, and otherwise empty",
@@ -228,14 +225,15 @@ AUDIT = {
 }
 
 EXIT_CODES = {
-    0: "The verdict is FAIR. For `recheck`, the certificate is CONFIRMED. A command without a verdict succeeded.",
+    0: "The verdict is FAIR. For `recheck`, the certificate is CONFIRMED. For `demo` and for commands without a "
+    "verdict, the command succeeded.",
     1: "The verdict is UNFAIR. For `audit`, the verdict on the original model is UNFAIR. For `recheck`, the "
     "certificate is REJECTED. For `repair`, no candidate was accepted. For `query`, the formula is false. For "
     "`subgroups`, a subgroup is beyond the threshold.",
-    2: "The usage or an input is wrong, your code raised an exception, or a network crashed the runtime. This code "
-    "also means that the memory is insufficient, or that a result could not be written. A message states the problem "
-    "and the remedy. If a file cannot be written, `verify`, `check` and `repair` still print the result. If standard "
-    "output fails, the result is printed on standard error.",
+    2: "The usage or an input is wrong, your code raised an exception, a network crashed the runtime, the memory is "
+    "insufficient, or a result could not be written. A message states the problem and the remedy. If a file cannot be "
+    "written, `verify`, `check` and `repair` still print the result. If standard output fails, the result is printed "
+    "on standard error.",
     3: "The verdict is UNDECIDED or CONSTANT. For `recheck`, the certificate is CONSISTENT: an assumption remains, "
     "for example because the issuer chose the seed, or because `recheck` repeated only a sample. For `query`, the "
     "bounds allow both answers.",
@@ -301,8 +299,8 @@ def render() -> str:
         _table("field", SEGMENT),
         "## Comparisons",
         "`fairchain compare A.json B.json --json` prints one object. Two certificates are comparable if both rules "
-        "are sound, and if the properties, labels, features, populations and tables are the same. The networks, "
-        "thresholds, deltas and seeds may differ.",
+        "are sound, and if the properties (apart from the threshold), labels, features, populations and tables are "
+        "the same. The networks, thresholds, deltas and seeds may differ.",
         _table("field", COMPARISON),
         "## Audits",
         "`fairchain audit SPEC -o FOLDER --json` prints one object. [Audits and their report](audit.md) describes the "

@@ -58,8 +58,8 @@ def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool,
 
     The folder contains report.html and report.md and, if possible, certificate.json and a Markov chain in several
     formats. A successful repair adds repaired.onnx and, if possible, a certificate for the repaired network. For a
-    model that is evaluated in Python, a successful repair adds thresholds.json instead. If an audit is interrupted, the
-    same command continues the audit and writes the same files as an uninterrupted audit.
+    model that is evaluated in Python, a successful repair adds thresholds.json instead of these files. If an audit is
+    interrupted, the same command continues the audit and writes the same files as an uninterrupted audit.
 
     \b
     Exit codes, about the original model:

@@ -90,8 +90,8 @@ def check(
     """Decide, without a spec file, whether a model treats the groups of a table or of texts alike.
 
     DATA is a CSV or Parquet file, or a file with texts. State the groups (--protected or --terms), and either the model
-    (--model) or the recorded decisions (--prediction). If you do not state other parts of the question, fairchain
-    infers or assumes them, and prints every assumption.
+    (--model) or the recorded decisions (--prediction). fairchain infers or assumes all parts of the question that you
+    do not state, and prints every assumption.
 
     \b
     Exit codes:

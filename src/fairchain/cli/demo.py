@@ -34,8 +34,8 @@ NOTHING_FETCHED = "nothing was downloaded; the text example needs {names}"
 @click.option(
     "--report",
     type=PATH,
-    help="Folder for the report of an audit. The audit is about the named example, or without a name about the unfair "
-    "network.",
+    help="Folder for the report of an audit. The audit is about the named example, or about the unfair network if no "
+    "example is named.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Download the data of `demo text` without a prompt.")
 @shared.seed

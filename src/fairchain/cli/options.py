@@ -128,7 +128,7 @@ data = click.option(
 )
 label = click.option("--label", help="Column with the true labels; by default the column that the spec names.")
 labelled = click.option(
-    "--labelled", type=PATH, help="Table of rows with true labels. A repair tries to keep the accuracy on such rows."
+    "--labelled", type=PATH, help="Table of rows with true labels, on which a repair tries to keep the accuracy."
 )
 protected = click.option(
     "--protected", multiple=True, help="Feature whose groups are compared. Repeat the option to compare combinations."

@@ -32,8 +32,8 @@ class _Feature(Strict, frozen=True, kw_only=True):
     groups: Annotated[
         dict[str, GroupExpr],
         doc(
-            "Table that maps the name of each group to its values: one value, a range [low, high], a list of names, "
-            "{values = [...]}, or {low = ..., high = ...}."
+            "Name and values of each group: one value, a range [low, high], a list of names, {values = [...]}, or "
+            "{low = ..., high = ...}."
         ),
     ] = msgspec.field(default_factory=dict)
     model_input: Annotated[
@@ -46,8 +46,8 @@ class _Feature(Strict, frozen=True, kw_only=True):
     missing: Annotated[
         Number | str | None,
         doc(
-            "Value that replaces missing values of this feature in a table. By default, a missing value is an error. "
-            "The keys drop_missing and keep_missing of [population] are alternatives to this key."
+            "Value that replaces missing values of the feature in a table. By default, missing values are treated as "
+            "drop_missing and keep_missing in [population] state."
         ),
     ] = None
 
@@ -82,7 +82,7 @@ class _Number(_Feature, frozen=True, kw_only=True):
     ] = None
     one_hot: Annotated[
         bool,
-        doc("If true, the network has one input for each bin: 1 for the bin of the value, and 0 for every other bin."),
+        doc("If true, the network has one input for each bin: 1 for the bin of the value, 0 for all others."),
     ] = False
     scale: Annotated[Scale | None, doc("Scaling of the number for the network.")] = None
 
@@ -134,7 +134,8 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
 
 
 class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
-    """A text. With `vectors` or `vocabulary`, the model receives the words of the text, otherwise the unchanged text.
+    """A text. With `vectors` or `vocabulary`, the model receives the words of the text. Otherwise, the model receives
+    the unchanged text.
 
     All other keys except `name` need `vectors` or `vocabulary`.
     """

@@ -63,14 +63,15 @@ class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, froz
         bool,
         doc(
             "Pass missing values to the model, which must accept them. Missing labels, and missing values of "
-            "protected features or of features in `given`, remain errors, unless drop_missing is set."
+            "protected features or of features in `given`, remain errors. To leave out such rows, also set "
+            "drop_missing."
         ),
     ] = False
 
 
 class Node(Strict, frozen=True, kw_only=True):
     """A node of a Bayesian network. A node states `probabilities` (discrete), `mean` and `std` (normal), or `value`
-    (computed from its parents).
+    (computed from the parents).
     """
 
     name: Annotated[
@@ -106,8 +107,8 @@ class Node(Strict, frozen=True, kw_only=True):
     switches: Annotated[
         dict[str, Number | tuple[Number, ...]],
         doc(
-            "For each numeric parent, one or several thresholds that divide its range. With switches = {age = 40}, a "
-            'combination of the parents\' values contains "age < 40" or "age >= 40".'
+            "For each numeric parent, one or several thresholds that divide the range of the parent. With switches = "
+            '{age = 40}, each combination of the parents\' values contains "age < 40" or "age >= 40".'
         ),
     ] = msgspec.field(default_factory=dict)
     value: Annotated[
@@ -174,7 +175,7 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
 
 
 class UserFunction(Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):
-    """A Python function draws the inputs. Python code or the command line names the function. A spec cannot name it."""
+    """A Python function draws the inputs. Python code or the command line names the function, because a spec cannot."""
 
 
 PopulationSpec = Uniform | Marginals | Table | BayesNetwork | Texts | UserFunction

@@ -25,26 +25,20 @@ class _Property(Strict, frozen=True, kw_only=True):
             min_length=1,
         ),
     ]
-    outcome: Annotated[
-        Text | None, doc("Label that the property is about. By default, the property is about every label.")
-    ] = None
+    outcome: Annotated[Text | None, doc("Label that the property is about, by default every label.")] = None
     given: Annotated[
         Text | None,
         doc("Compare only individuals that meet this condition: given = \"hours >= 40 and education == 'Masters'\"."),
     ] = None
     min_size: Annotated[
         Positive | None,
-        doc(
-            "Smallest size of a compared group: a number of rows or texts, or a share of the population. A number "
-            "below 1 is a share."
-        ),
+        doc("Smallest size of a compared group: a number of rows or texts, or below 1 a share of the population."),
     ] = None
     depth: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         doc(
-            "Largest number of protected features in one question. With depth = 2, fairchain asks one question for "
-            "each feature and for each pair of features. By default, all protected features together define the "
-            "groups of one question."
+            "Largest number of protected features in one question. With depth = 2, there is one question for each "
+            "feature and for each pair of features. By default, one question combines all protected features."
         ),
     ] = None
 

@@ -103,8 +103,8 @@ class Guarantee(Strict, frozen=True, kw_only=True):
             "After the verdict, continue sampling until the half width of every interval is at most this number. The "
             "further sampling takes at most about 0.2 s, because the size of the network determines a limit for the "
             "evaluations. The key has no effect if no inputs are sampled, or if the model is not an ONNX network. By "
-            "default, `fairchain verify`, `fairchain demo` and audits use 0.01. By default, `fairchain check` and the "
-            "Python function `verify` stop at the verdict."
+            "default, `fairchain verify`, `fairchain demo` and audits use 0.01, but `fairchain check` and the Python "
+            "function `verify` stop at the verdict."
         ),
     ] = None
     engine: Annotated[
