@@ -46,8 +46,8 @@ class _Feature(Strict, frozen=True, kw_only=True):
     missing: Annotated[
         Number | str | None,
         doc(
-            "Value that replaces missing values of the feature in a table. By default, missing values are treated as "
-            "drop_missing and keep_missing in [population] state."
+            "Value that replaces missing values of the feature in a table. Without this key, drop_missing and "
+            "keep_missing in [population] determine the treatment of missing values."
         ),
     ] = None
 

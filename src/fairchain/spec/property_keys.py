@@ -32,7 +32,7 @@ class _Property(Strict, frozen=True, kw_only=True):
     ] = None
     min_size: Annotated[
         Positive | None,
-        doc("Smallest size of a compared group: a number of rows or texts, or below 1 a share of the population."),
+        doc("Smallest size of a compared group: a number of rows or texts, or, if below 1, a share of the population."),
     ] = None
     depth: Annotated[
         Annotated[int, Meta(ge=1)] | None,
