@@ -56,10 +56,10 @@ def audit(spec: Path, output: Path, no_repair: bool, as_json: bool, quiet: bool,
     If the verdict is UNFAIR or UNDECIDED, the audit explains the gap. If the verdict is UNFAIR, the audit also tries to
     repair the model.
 
-    The folder contains report.html and report.md. If possible, it also contains certificate.json and a Markov chain in
-    several formats. A repair adds repaired.onnx and, if possible, its certificate. For a model that is evaluated in
-    Python, a repair adds thresholds.json instead. If an audit is interrupted, the same command continues the audit and
-    writes the same files as an uninterrupted audit.
+    The folder contains report.html and report.md and, if possible, certificate.json and a Markov chain in several
+    formats. A successful repair adds repaired.onnx and, if possible, a certificate for the repaired network. For a
+    model that is evaluated in Python, a successful repair adds thresholds.json instead of these files. If an audit is
+    interrupted, the same command continues the audit and writes the same files as an uninterrupted audit.
 
     \b
     Exit codes, about the original model:

@@ -22,12 +22,14 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @click.argument("certificate", type=PATH)
 @click.option(
     "--model",
-    help="Model of the certificate: a file, python:package.module:name, or the address of a service. Recorded "
-    "decisions need no model. The requests to a service are sent again.",
+    help="Model that the certificate is about: a file, python:package.module:name, or the address of a service. "
+    "Recorded decisions need no model. A service receives all requests again.",
 )
 @shared.service
 @click.option(
-    "--data", type=PATH, help="File with the rows or texts of the population, if the certificate is about a file."
+    "--data",
+    type=PATH,
+    help="File with the rows or texts of the population, if the certificate is about rows or texts.",
 )
 @click.option("--spec", type=PATH, help="Your own copy of the spec, with which the certificate must agree.")
 @click.option("--full", is_flag=True, help="Repeat all evaluations, without a time limit.")
@@ -35,13 +37,13 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
-    help="Time limit in seconds; by default 60. If the evaluation of drawn or enumerated inputs would take longer, "
-    "only a random sample of these inputs is evaluated. --fresh stops at this limit.",
+    help="Time limit in seconds, by default 60. If the evaluation of all drawn or enumerated inputs would exceed this "
+    "limit, a random sample of these inputs is evaluated instead. A new run (--fresh) also ends at this limit.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**63 - 1),
-    help="Seed of --fresh or of the sample; by default an unpredictable number.",
+    help="Seed of the new run (--fresh), or of the random sample of inputs; by default an unpredictable number.",
 )
 @shared.as_json
 @shared.quiet
@@ -50,10 +52,10 @@ def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bo
 
     \b
     Exit codes:
-      0  CONFIRMED
-      1  REJECTED
+      0  CONFIRMED: all claims hold, and no assumption remains
+      1  REJECTED: a claim does not hold
       2  bad input
-      3  CONSISTENT: no check failed, but something remains unproven, for example because the issuer chose the seed
+      3  CONSISTENT: all claims hold, but an assumption remains, for example because the issuer chose the seed
     """  # noqa: D301
     from fairchain.rechecking import recheck as run_recheck
 
@@ -77,7 +79,7 @@ def recheck(certificate: Path, model: str | None, data: Path | None, as_json: bo
 @click.argument("second", type=PATH)
 @shared.as_json
 def compare(first: Path, second: Path, as_json: bool) -> None:
-    """Compare the certificates FIRST and SECOND, for example from before and after a repair.
+    """Compare the gaps and rates of the certificates FIRST and SECOND, for example from before and after a repair.
 
     This command does not check the certificates. To check a certificate, use fairchain recheck.
 

@@ -35,8 +35,8 @@ from fairchain.cli.verify import result_files, show_result
 @shared.choice(
     "--as",
     ["population", "sample", "observed", "swapped"],
-    "What the rows are: a whole population, a sample, observed texts, or swapped texts.  [default: sample; for texts: "
-    "observed, or swapped with --kind individual; if fairchain divides a numeric protected column into ranges: "
+    "Meaning of the rows: a whole population, a sample, observed texts, or swapped texts.  [default: sample; for "
+    "texts: observed, or swapped with --kind individual; if fairchain divides a numeric protected column into ranges: "
     "population]",
     to="reading",
 )
@@ -62,7 +62,8 @@ from fairchain.cli.verify import result_files, show_result
 @shared.max_evaluations
 @shared.count(
     "--depth",
-    "Ask one question for each set of at most this many protected columns, with one delta for all questions.",
+    "Largest number of protected columns in one question. With 2, fairchain asks one question for each column and for "
+    "each pair of columns. All questions share delta.",
 )
 @shared.allow_constant
 @shared.show_texts
@@ -88,9 +89,9 @@ def check(
 ) -> int:
     """Decide, without a spec file, whether a model treats the groups of a table or of texts alike.
 
-    DATA is a CSV or Parquet file, or a file with texts. State the model or the recorded decisions, and the groups
-    (--protected or --terms). The command infers or assumes everything else that you do not state, and prints every
-    assumption.
+    DATA is a CSV or Parquet file, or a file with texts. State the groups (--protected or --terms), and either the model
+    (--model) or the recorded decisions (--prediction). fairchain infers or assumes all parts of the question that you
+    do not state, and prints every assumption.
 
     \b
     Exit codes:

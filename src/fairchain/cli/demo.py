@@ -32,7 +32,10 @@ NOTHING_FETCHED = "nothing was downloaded; the text example needs {names}"
 @click.argument("name", type=click.Choice(DEMOS), required=False)
 @shared.output("Folder to which the specs and networks of the examples are copied.")
 @click.option(
-    "--report", type=PATH, help="Folder for an audit of the named example; without a name, of the unfair network."
+    "--report",
+    type=PATH,
+    help="Folder for the report of an audit. The audit is about the named example, or about the unfair network if no "
+    "example is named.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Download the data of `demo text` without a prompt.")
 @shared.seed
@@ -41,11 +44,12 @@ NOTHING_FETCHED = "nothing was downloaded; the text example needs {names}"
 def demo(
     name: str | None, output: Path | None, report: Path | None, yes: bool, seed: int | None, as_json: bool, quiet: bool
 ) -> None:
-    """Verify the example networks of fairchain offline, and explain the gap of an unfair network.
+    """Verify example networks of fairchain, and explain the gap of an unfair network.
 
     The networks were trained on real data. Without an argument, the command verifies a fair and an unfair network. With
-    an argument, it verifies this example. The example `text` is a recurrent network that reads comments. Its comments
-    and word vectors are downloaded once, after a prompt. The exit code is 0 for all verdicts.
+    an argument, the command verifies the named example. The example `text` is a recurrent network that reads comments.
+    For this example, comments and word vectors are downloaded once, after a prompt. All other examples work offline.
+    The exit code is 0 for all verdicts.
     """
     from fairchain.cli.verdict_display import show_verdict
     from fairchain.spec import revise

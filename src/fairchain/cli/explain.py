@@ -31,21 +31,21 @@ BAR, SHOWN_WITNESSES = 25, 3
 @click.option(
     "--rows",
     type=PATH,
-    help="For drawn inputs: table of real rows. These rows, or drawn inputs near them, become counterfactual pairs "
-    "(witnesses).",
+    help="Table of real rows, for a question about drawn inputs. Counterfactual pairs (witnesses) are then real rows, "
+    "or drawn inputs near real rows.",
 )
 @shared.units(
     "Units to rank: a feature (capital-gain), a neuron (layer3[2]), each neuron of a layer (layer3), all features "
-    "(features), or all neurons (neurons). To choose how values are divided into states for the sensitivity, append "
-    "the method after a colon, for example layer3:kmeans=3. Repeatable."
+    "(features), or all neurons (neurons). The sensitivity of a unit depends on a division of its values into states. "
+    "To choose the division, append a method after a colon, for example layer3:kmeans=3. Repeatable."
 )
 @shared.count("--rounds", "Number of rounds; by default 20000.")
 @shared.count("--top", "Number of lines in each printed table.", default=10)
 @shared.choice(
     "--method",
     ["resample", "mean"],
-    "Replace the value of a unit by its value for another input (resample), or by its mean (mean). By default, mean "
-    "for features that are drawn independently, and resample for all other units.",
+    "Replacement for the value of a unit: the value of the unit for another input (resample), or the mean of the unit "
+    "(mean). The default is mean for features that are drawn independently, and resample for all other units.",
 )
 @shared.protected
 @shared.outcome
@@ -58,8 +58,8 @@ BAR, SHOWN_WITNESSES = 25, 3
 def explain(spec: Path, top: int, as_json: bool, quiet: bool, **options: Any) -> None:
     """Rank the features and neurons of the network of SPEC by their effect on the gap between two groups.
 
-    By default, all unprotected features and all neurons are ranked. The exit code is 0 even if there is no gap, and 2
-    for bad input.
+    The two groups are the pair with the largest gap in a pilot. By default, all unprotected features and all neurons
+    are ranked. The exit code is 2 for bad input, and otherwise 0, even if there is no gap.
     """
     from fairchain.explaining import explain as run_explain
     from fairchain.explaining.explainer import EXPLAINED_ROUNDS

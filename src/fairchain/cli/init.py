@@ -31,9 +31,9 @@ from fairchain.messages import in_a_line
 @shared.choice(
     "--as",
     ["population", "sample", "uniform", "observed", "swapped"],
-    "What the rows are: a whole population, a sample, observed texts, or swapped texts; uniform: use the table only "
-    "for ranges and names.  [default: sample; for texts: observed; if fairchain divides a numeric protected column "
-    "into ranges: population]",
+    "Meaning of the rows: a whole population, a sample, observed texts, or swapped texts. With uniform, the "
+    "population is uniform, and the table only states ranges and names.  [default: sample; for texts: observed; if "
+    "fairchain divides a numeric protected column into ranges: population]",
     to="reading",
 )
 @shared.ignore
@@ -57,7 +57,7 @@ def init(
 ) -> None:
     """Write a first spec for MODEL (a file, or python:package.module:name) and TABLE (CSV or Parquet).
 
-    Comments in the spec state which values were guessed, and how.
+    Comments in the spec explain the values that fairchain guessed.
 
     \b
     Exit codes:

@@ -41,7 +41,8 @@ SECONDS_BETWEEN_WRITES = 5.0
 @click.option(
     "--spec",
     type=PATH,
-    help="Spec whose [[property]] tables are monitored together, instead of the options about one property.",
+    help="Spec whose [[property]] tables are monitored together. The spec replaces the options that state one "
+    "property.",
 )
 @click.option("--protected", multiple=True, help="Column with the groups. Repeat the option to compare combinations.")
 @click.option("--prediction", help="Column with the decisions.")
@@ -64,7 +65,7 @@ SECONDS_BETWEEN_WRITES = 5.0
 @click.option("--alarm-file", type=PATH, help="File to which the report is written when a property becomes UNFAIR.")
 @click.option(
     "--webhook",
-    help="Address to which the report is sent as JSON, by POST, when a property becomes UNFAIR. The report contains no "
+    help="Address to which a JSON report is sent (by POST) when a property becomes UNFAIR. The report contains no "
     "rows.",
 )
 @click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
@@ -95,17 +96,18 @@ def monitor(
     quiet: bool,
     **question: Any,
 ) -> int:
-    """Read decisions from FILE or standard input, and report a verdict as soon as the decisions suffice.
+    """Read decisions from FILE or standard input, and report a verdict as soon as there are enough decisions.
 
-    The input is CSV with a header, or JSON Lines. The interval of the gap is valid after every row. With --spec,
-    several properties share delta: the probability that any report is wrong is at most delta.
+    The input is CSV with a header, or JSON Lines. You may stop the command after any row, because the interval of the
+    gap is valid after every row. If --spec states several properties, the probability that any report about any
+    property is wrong is at most delta.
 
     \b
     Exit codes:
       0  fair
       1  unfair
       2  bad input, or a result that cannot be written
-      3  undecided at the end of the input, or the same decision for all rows
+      3  undecided at the end of the input, or constant (all rows, or no rows, have the outcome)
     """  # noqa: D301
     from fairchain.monitoring.lines import LineSource
     from fairchain.monitoring.state import FamilyState, State, StreamSpec, read_state, sole_use

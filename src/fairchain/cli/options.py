@@ -84,8 +84,8 @@ service = together(
     option(
         "--journal",
         PATH,
-        "Append each answer of a service or of Python code to FILE, and reuse the answers in FILE. The command recheck "
-        "needs a new FILE.",
+        "Store each answer of a service or of Python code in FILE, and reuse the stored answers. For recheck, FILE "
+        "must be new.",
         metavar="FILE",
     ),
     count("--connections", "Number of simultaneous requests to a service; by default 8."),
@@ -120,7 +120,7 @@ workers = together(
         "--executor",
         metavar="NAME",
         help="Where to compute: processes, dask://HOST:PORT or ray://HOST:PORT; by default threads. The counts of "
-        "decisions do not depend on this option.",
+        "decisions do not depend on this option, unless a time limit ends the run.",
     ),
 )
 data = click.option(
@@ -128,7 +128,7 @@ data = click.option(
 )
 label = click.option("--label", help="Column with the true labels; by default the column that the spec names.")
 labelled = click.option(
-    "--labelled", type=PATH, help="Table of rows with true labels, to measure the accuracy of a repaired model."
+    "--labelled", type=PATH, help="Table of rows with true labels, on which a repair tries to keep the accuracy."
 )
 protected = click.option(
     "--protected", multiple=True, help="Feature whose groups are compared. Repeat the option to compare combinations."
@@ -139,7 +139,7 @@ show_texts = click.option(
     "--show-texts",
     is_flag=True,
     default=None,
-    help="Quote texts in full. By default, offensive words and personal data are masked.",
+    help="Quote texts in full. By default, offensive words and personal data are masked, and long texts are shortened.",
 )
 outcome = click.option("--outcome", help="Label whose probability is compared.")
 threshold = click.option("--threshold", type=float, help="Largest difference, or smallest ratio, that counts as fair.")
@@ -157,7 +157,7 @@ ignore = click.option("--ignore", multiple=True, help="Column that is not an inp
 decision = choice(
     "--decision",
     ["argmax", "logit", "probability", "score", "label"],
-    "Meaning of the model's output, if it is ambiguous.",
+    "Meaning of the model's output, if fairchain cannot infer the meaning.",
 )
 decision_threshold = click.option(
     "--decision-threshold",
@@ -168,7 +168,7 @@ labels = click.option(
     "--labels",
     multiple=True,
     help="Name of a label. Give the option once for each label, in the model's order. For a score, the first label is "
-    "the one below the decision threshold.",
+    "for scores up to the decision threshold.",
 )
 model_output = click.option("--model-output", help="Output to read, if the network has several outputs.")
 prediction = click.option("--prediction", help="Column with recorded decisions, which are used instead of a model.")
@@ -182,8 +182,8 @@ given = click.option("--given", help='Compare only inputs that meet this conditi
 criterion = choice(
     "--criterion",
     ["demographic_parity", "equal_opportunity", "equalized_odds"],
-    "Inputs on which rates are compared: all inputs, inputs whose true label is the outcome, or inputs with the same "
-    "true label.",
+    "demographic_parity: compare rates on all inputs; equal_opportunity: on inputs whose true label is the outcome; "
+    "equalized_odds: on the inputs of each true label, separately.",
 )
 compare = choice(
     "--compare",
@@ -192,7 +192,9 @@ compare = choice(
     "the mean of the groups' rates with the rate of the overall population.",
 )
 min_size = click.option(
-    "--min-size", type=float, help="Smallest size of a compared group: a number of rows, or a share if below 1."
+    "--min-size",
+    type=float,
+    help="Smallest size of a compared group: a number of rows or texts, or a share. A number below 1 is a share.",
 )
 shift = click.option(
     "--shift",

@@ -31,8 +31,8 @@ PLAN_BAR_WIDTH = 40
 @click.option(
     "--gap",
     type=float,
-    help="Assumed true value. difference: the largest difference between groups; ratio: the smallest ratio; "
-    "individual: the share of decisions that change.",
+    help="Assumed largest difference between groups; for the kind ratio, the assumed smallest ratio; for individual, "
+    "the assumed share of decisions that change.",
 )
 @click.option(
     "--rate",
@@ -52,14 +52,15 @@ PLAN_BAR_WIDTH = 40
 @shared.count("--questions", "Without SPEC: number of questions that share delta.", default=1)
 @click.option("--speed", type=float, help="Evaluations per second, to forecast seconds without a pilot.")
 @shared.count("--pilot", "Evaluate the model on this many rounds first, to measure rates and speed.")
-@click.option("--curve", is_flag=True, help="Forecast the cost for other assumed gaps too.")
-@shared.output("Write the curve to this file as an SVG picture.")
+@click.option("--curve", is_flag=True, help="Also forecast the evaluations or rows for other assumed gaps.")
+@shared.output("Write the forecasts of --curve to this file, as a curve in SVG.")
 @shared.as_json
 def plan(spec: Path | None, as_json: bool, curve: bool, output: Path | None, **options: Any) -> int:
-    """Forecast how many evaluations, seconds or rows a verdict needs, for SPEC or for a question given by options.
+    """Forecast how many evaluations, seconds or rows a verdict needs. SPEC or the options state the question.
 
-    For drawn inputs, the forecast simulates rounds and applies the stopping rule to them. For a sample of rows, it
-    simulates samples and their verdicts. The forecast lists its assumptions. The model is evaluated only with --pilot.
+    For drawn inputs, the command simulates rounds and applies the stopping rule to the simulated rounds. For a sample
+    of rows, the command simulates samples and their verdicts. The forecast lists its assumptions. The model is
+    evaluated only with --pilot.
 
     \b
     Exit codes:

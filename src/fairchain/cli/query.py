@@ -33,8 +33,8 @@ learning = shared.together(
     ),
     shared.units(
         "Unit whose states the chain contains: a feature (capital-gain), a neuron (layer3[2]), or a whole layer "
-        "(layer3). To choose how its values are divided into states, append the method after a colon, for example "
-        "capital-gain:bins=5 or layer3:kmeans=3. Repeatable."
+        "(layer3). To choose how the values of the unit are divided into states, append a method after a colon, for "
+        "example capital-gain:bins=5 or layer3:kmeans=3. Repeatable."
     ),
     shared.choice(
         "--view",
@@ -52,12 +52,12 @@ learning = shared.together(
     shared.protected,
     shared.count(
         "--rounds",
-        "Number of rounds; by default 20000. With --epsilon, the largest number of rounds; by default 1000000000.",
+        "Number of rounds, by default 20000. With --epsilon: largest number of rounds, by default 1000000000.",
     ),
     click.option(
         "--epsilon",
         type=float,
-        help="Learn until the half width of every interval of a transition probability is at most this.",
+        help="Learn until the half width of every interval of a transition probability is at most this number.",
     ),
     shared.choice(
         "--rule",
@@ -85,14 +85,14 @@ learning = shared.together(
 def query(
     source: Path, formula: str, start: str | None, engine: Any, as_json: bool, quiet: bool, **options: Any
 ) -> int:
-    """Check the PCTL formula FORMULA on the chain of SOURCE, or compute its value.
+    """Check the PCTL formula FORMULA on the Markov chain of SOURCE, or compute the value of the formula (P=?).
 
     SOURCE is a spec (.toml, .json), from which a chain is learned, or a chain file (.drn, .tra, .json).
 
     \b
     Exit codes:
-      0  a formula with a value (P=?), or a true formula
-      1  a false formula
+      0  the formula is true, or its value was computed
+      1  the formula is false
       2  bad input
       3  the bounds of the probabilities allow both true and false
     """  # noqa: D301
@@ -117,14 +117,14 @@ def query(
 @shared.command("Write the learned chain for other tools.", "export audit.toml --units layer3[2] -o chain.drn")
 @click.argument("source", type=PATH)
 @shared.output("File to write, in the format of its suffix (.prism, .tra, .drn, .dot, .json).")
-@shared.choice("--format", PRINTED, "Write to standard output in this format, instead of --output.", to="form")
+@shared.choice("--format", PRINTED, "Format for standard output. Use either this option or --output.", to="form")
 @click.option("--intervals", is_flag=True, help="Write the bounds of the probabilities; only for DRN and PRISM files.")
 @learning
 @shared.quiet
 def export(source: Path, form: str | None, output: Path | None, intervals: bool, quiet: bool, **options: Any) -> None:
-    """Write the chain of SOURCE, which is a spec or a chain file, for PRISM, Storm or Graphviz, or as JSON.
+    """Write the Markov chain of SOURCE for PRISM, Storm or Graphviz, or as JSON.
 
-    If SOURCE is a spec, the command first learns the chain.
+    SOURCE is a spec, from which a chain is learned, or a chain file.
     """
     from fairchain.chain.formats import chain_format, chain_text, check_intervals, format_files, write_chain
     from fairchain.errors import ChainError

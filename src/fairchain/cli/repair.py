@@ -31,14 +31,17 @@ FRONT_ROWS = 8
     "repair audit.toml -o repaired.onnx --labelled rows.csv --label income",
 )
 @click.argument("spec", type=PATH)
-@shared.output("Network (.onnx) to write, or thresholds (.json) of a model that is evaluated in Python.", required=True)
+@shared.output(
+    "Network (.onnx) to write, or decision thresholds (.json) of a model that is evaluated in Python.", required=True
+)
 @shared.model
 @shared.labelled
 @click.option(
     "--held-out",
     type=PATH,
-    help="Labelled rows on which the final accuracy is measured, instead of half of --labelled. If the spec is about a "
-    "sample, the final verification also uses these rows, instead of half of the sample.",
+    help="Labelled rows on which the accuracy of the repaired model is measured, instead of half of --labelled. If "
+    "the population is a sample, these rows also replace the half of the sample that the final verification uses by "
+    "default.",
 )
 @shared.label
 @shared.choice(
@@ -51,7 +54,7 @@ FRONT_ROWS = 8
     "--change",
     ["auto", "scales", "biases", "last-layer", "low-rank", "threshold", "group-thresholds"],
     "Parameters that may change: weights (scales, biases, last-layer, low-rank) or decision thresholds (threshold, "
-    "group-thresholds). One threshold for each group may be unlawful.",
+    "group-thresholds). With auto, the model determines the choice. Separate thresholds for groups may be unlawful.",
     default="auto",
 )
 @shared.count(
@@ -66,7 +69,8 @@ FRONT_ROWS = 8
 @click.option(
     "--max-accuracy-loss",
     type=float,
-    help="Choose the model with the smallest gap among the models whose accuracy falls by at most this amount.",
+    help="Largest allowed loss of accuracy. Among the models within this limit, the model with the smallest gap is "
+    "chosen.",
 )
 @shared.count("--iterations", "Largest number of generations of the search.", least=0, default=100)
 @shared.protected
@@ -79,12 +83,12 @@ FRONT_ROWS = 8
 @shared.as_json
 @shared.quiet
 def repair(spec: Path, output: Path, model: str | None, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Change some weights or thresholds of the model of SPEC to make the model fair, and verify the new model.
+    """Change weights or decision thresholds of the model of SPEC to make the model fair, and verify the new model.
 
     If the repair succeeds, the command writes the network (OUTPUT), a list of the changes (.txt) and, if possible, a
-    certificate (.json). Otherwise, nothing is written. If the model is a folder of a transformer and OUTPUT has no
-    suffix, a new folder is written. For a model that is evaluated in Python, the command writes the thresholds (OUTPUT,
-    .json) and the list of the changes.
+    certificate (.json). For a folder of a transformer, OUTPUT without a suffix names a new folder. For a model that is
+    evaluated in Python, the command writes the decision thresholds (OUTPUT, .json) and the list of the changes. If the
+    repair fails, nothing is written.
 
     \b
     Exit codes:

@@ -24,15 +24,16 @@ from fairchain.number_format import bounded
 @click.option(
     "--protected",
     multiple=True,
-    help="Feature whose intersections are searched; repeatable.  [default: the protected features of the spec]",
+    help="Feature that defines groups; repeatable.  [default: the protected features of the spec]",
 )
 @shared.count(
-    "--depth", "Largest number of features in an intersection; by default 2, or 1 if one feature is protected."
+    "--depth",
+    "Largest number of features in an intersection; by default 2, or 1 if there is a single protected feature.",
 )
 @shared.option(
     "--min-size",
     float,
-    "Smallest size of a searched subgroup: a number of inputs, or a share if below 1.",
+    "Smallest size of a searched subgroup: a number of inputs, or a share. A number below 1 is a share.",
     default=0.01,
 )
 @shared.outcome
@@ -50,10 +51,10 @@ from fairchain.number_format import bounded
 def subgroups(
     spec: Path, model: str | None, protected: tuple[str, ...], as_json: bool, quiet: bool, **options: Any
 ) -> int:
-    """Find the subgroups of SPEC whose rate of the outcome differs most from the rate of all other inputs.
+    """Find the subgroups for which the rate of the outcome differs most from the rate for all other inputs.
 
-    The command searches all intersections of at most --depth protected features. All printed intervals hold
-    simultaneously with probability at least 1 - delta.
+    A subgroup of SPEC is a group of one protected feature, or an intersection of groups of up to --depth protected
+    features. All printed intervals hold simultaneously with probability at least 1 - delta.
 
     \b
     Exit codes:

@@ -45,7 +45,7 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.choice(
     "--as",
     [*ROW_READINGS, *TEXT_READINGS],
-    "What the rows are: a whole population, a sample, observed texts, or swapped texts.",
+    "Meaning of the rows: a whole population, a sample, observed texts, or swapped texts.",
     to="reading",
 )
 @shared.label
@@ -63,8 +63,8 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.compare
 @click.option(
     "--reference",
-    help="Reference group: limit how far the rates of other groups are below the rate of this group, for example "
-    '"Male" or "sex=Male & race=White".',
+    help='Reference group, for example "Male" or "sex=Male & race=White". The threshold limits how far the rate of '
+    "every other group is below the rate of this group.",
 )
 @click.option(
     "--formula",
@@ -76,7 +76,9 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @shared.threshold
 @shared.delta
 @click.option(
-    "--epsilon", type=float, help="Estimate mode: continue until the half width of every interval is at most this."
+    "--epsilon",
+    type=float,
+    help="Estimate mode: continue until the half width of every interval is at most this number.",
 )
 @shared.choice(
     "--engine", ["auto", "sampling", "enumeration", "bounds", "counting"], "Algorithm that answers the question."
@@ -89,7 +91,7 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
 @click.option(
     "--stop-at-verdict",
     is_flag=True,
-    help="Stop at the verdict. By default, sampling of an ONNX network continues for at most about 0.2 s, to make "
+    help="Stop at the verdict. By default, the sampling for an ONNX network continues for up to about 0.2 s, to make "
     "intervals narrower.",
 )
 @click.option("--rounds", type=float, help="Largest number of rounds.")
@@ -105,8 +107,8 @@ ROW_READINGS, TEXT_READINGS = ("population", "sample"), ("observed", "swapped")
     "--checkpoint",
     type=PATH,
     metavar="FILE",
-    help="Store every finished part in FILE, and continue from FILE if it exists. Needs --engine enumeration or "
-    "sampling.",
+    help="Store every finished part of the run in FILE. If FILE exists, continue the run that is stored there. Needs "
+    "--engine enumeration or sampling.",
 )
 @shared.junit
 @shared.summary
@@ -127,8 +129,8 @@ def verify(
     """Decide whether the model of SPEC (.toml or .json) treats its groups alike.
 
     If SPEC contains several [[property]] tables, each property receives a verdict. The probability that any of these
-    verdicts is wrong is at most delta. The result is fair if every verdict is fair, and unfair if at least one
-    verdict is unfair.
+    verdicts is wrong is at most delta. The result is fair if every verdict is fair, unfair if at least one verdict is
+    unfair, and otherwise undecided or constant.
 
     \b
     Exit codes:

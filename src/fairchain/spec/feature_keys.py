@@ -32,12 +32,13 @@ class _Feature(Strict, frozen=True, kw_only=True):
     groups: Annotated[
         dict[str, GroupExpr],
         doc(
-            "Named groups. Each group is a value, a range [low, high], a list of names, {values = [...]}, or "
+            "Name and values of each group: one value, a range [low, high], a list of names, {values = [...]}, or "
             "{low = ..., high = ...}."
         ),
     ] = msgspec.field(default_factory=dict)
     model_input: Annotated[
-        bool, doc("Whether the model takes this feature; false for a feature that only defines groups or conditions.")
+        bool,
+        doc("Whether the model receives this feature. Set false for a feature that only defines groups or conditions."),
     ] = True
     column: Annotated[
         Text | None, doc("Column of this feature in a table, if the column has another name than the feature.")
@@ -45,8 +46,8 @@ class _Feature(Strict, frozen=True, kw_only=True):
     missing: Annotated[
         Number | str | None,
         doc(
-            "Value that replaces an empty cell of a table. Without this key, an empty cell is an error, unless "
-            "[population] sets drop_missing or keep_missing."
+            "Value that replaces missing values of the feature in a table. Without this key, drop_missing and "
+            "keep_missing in [population] determine the treatment of missing values."
         ),
     ] = None
 
@@ -55,9 +56,11 @@ class Scale(Strict, frozen=True, kw_only=True):
     """Scaling of a number for the network: (x - mean) / std, or (x - low) / (high - low)."""
 
     mean: Annotated[float | None, doc("Mean, which is subtracted from the number.")] = None
-    std: Annotated[Positive | None, doc("Standard deviation, by which the difference is divided.")] = None
-    low: Annotated[float | None, doc("Number that becomes 0.")] = None
-    high: Annotated[float | None, doc("Number that becomes 1.")] = None
+    std: Annotated[
+        Positive | None, doc("Standard deviation, by which the number is divided after the mean is subtracted.")
+    ] = None
+    low: Annotated[float | None, doc("Number that the network receives as 0.")] = None
+    high: Annotated[float | None, doc("Number that the network receives as 1.")] = None
 
 
 class _Number(_Feature, frozen=True, kw_only=True):
@@ -67,7 +70,8 @@ class _Number(_Feature, frozen=True, kw_only=True):
         False
     )
     step: Annotated[
-        Positive | None, doc("The network receives the number of whole steps: with step = 10, age 39 becomes 3.")
+        Positive | None,
+        doc("The network receives the value divided by the step, rounded down: with step = 10, age 39 becomes 3."),
     ] = None
     bins: Annotated[
         tuple[Number, ...] | None,
@@ -76,7 +80,10 @@ class _Number(_Feature, frozen=True, kw_only=True):
             "equal to the value."
         ),
     ] = None
-    one_hot: Annotated[bool, doc("One network input for each bin: 1 for the bin of the value, otherwise 0.")] = False
+    one_hot: Annotated[
+        bool,
+        doc("If true, the network has one input for each bin: 1 for the bin of the value, 0 for all others."),
+    ] = False
     scale: Annotated[Scale | None, doc("Scaling of the number for the network.")] = None
 
 
@@ -95,23 +102,27 @@ class RealFeature(_Number, tag_field="kind", tag="real", frozen=True, kw_only=Tr
 
 
 class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, kw_only=True):
-    """One of several named values. The network receives 0, 1, ..., or the numbers in `codes`."""
+    """One of several named values. By default, a network with numeric inputs receives 0, 1, ... in the order of
+    `values`.
+    """
 
     values: Annotated[tuple[Text | int, ...], doc("Names of the values, in order.", min_length=1)]
     codes: Annotated[
-        tuple[Number, ...] | None, doc("Number that the network receives for each value, in the order of values.")
+        tuple[Number, ...] | None,
+        doc("Numbers that the network receives instead of 0, 1, ..., in the order of `values`."),
     ] = None
-    one_hot: Annotated[bool, doc("One network input for each value: 1 for the value of the input, otherwise 0.")] = (
-        False
-    )
+    one_hot: Annotated[
+        bool,
+        doc("If true, the network has one input for each value: 1 for the actual value, and 0 for every other value."),
+    ] = False
     aliases: Annotated[
         tuple[Text | int, ...] | None,
-        doc("Names of the values in a table, in the order of values, if a table uses other names."),
+        doc("Names of the values in a table, in the order of `values`, if the table uses other names."),
     ] = None
     terms: Annotated[
         Text | dict[str, tuple[Text, ...]] | None,
         doc(
-            "Words by which a text mentions each value: a built-in list (religion, race or gender), a .toml or .json "
+            "Terms by which a text mentions each value: a built-in list (religion, race or gender), a .toml or .json "
             "file, or a table. A feature with terms is not an input of the network."
         ),
     ] = None
@@ -123,9 +134,10 @@ class CategoryFeature(_Feature, tag_field="kind", tag="category", frozen=True, k
 
 
 class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=True):
-    """A text. The model receives the text unchanged, or as words if `vectors` or `vocabulary` is given.
+    """A text. With `vectors` or `vocabulary`, the model receives the words of the text. Otherwise, the model receives
+    the unchanged text.
 
-    The other keys belong to these two.
+    All other keys except `name` need `vectors` or `vocabulary`.
     """
 
     name: Annotated[Text, doc("Name of the text in results.")]
@@ -153,14 +165,14 @@ class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tru
     pad: Annotated[Literal["right", "left"], doc("The end at which a short text is padded.")] = "right"
     unknown: Annotated[
         Text,
-        doc(
-            "skip: leave out unknown words. Any other value is the word that replaces unknown words, for example "
-            "`<unk>`."
-        ),
+        doc("Word that replaces unknown words, for example `<unk>`. With skip, unknown words are left out."),
     ] = "skip"
     padding: Annotated[
         Text | None,
-        doc("For a vocabulary: the word whose index pads short texts. By default, the word is recognised by its name."),
+        doc(
+            "For a vocabulary: the word whose index pads short texts. By default, fairchain looks for `<pad>`, "
+            "`[PAD]` or an empty line in the vocabulary."
+        ),
     ] = None
     layout: Annotated[
         Literal["batch", "time"] | None,
@@ -171,13 +183,16 @@ class TextFeature(Strict, tag_field="kind", tag="text", frozen=True, kw_only=Tru
     ] = None
     lengths: Annotated[
         Text | None,
-        doc("Name of the network input for the number of words. By default, the input is recognised by its shape."),
+        doc(
+            "Name of the network input for the number of words. By default, fairchain recognises the input by its "
+            "shape."
+        ),
     ] = None
     mask: Annotated[
         Text | None,
         doc(
-            "Name of the network input with 1 for a word and 0 for padding. By default, the input is recognised by its "
-            "shape."
+            "Name of the network input with 1 for a word and 0 for padding. By default, fairchain recognises the "
+            "input by its shape."
         ),
     ] = None
 

@@ -11,14 +11,14 @@ NA_VALUES = ("?", "NA", "N/A", "NaN", "nan", "null", "None")
 
 
 class Uniform(Strict, tag_field="kind", tag="uniform", frozen=True, kw_only=True):
-    """All features are drawn independently and uniformly from their ranges."""
+    """All features are drawn independently. Each feature is uniform over its range, or over its values."""
 
 
 class _Rows(Strict, frozen=True, kw_only=True):
     """Rows of a CSV or Parquet file, and the cells that count as missing."""
 
     na_values: Annotated[tuple[str, ...], doc("Cells that count as missing, in addition to empty cells.")] = NA_VALUES
-    drop_missing: Annotated[bool, doc("Leave out rows in which a required value is missing.")] = False
+    drop_missing: Annotated[bool, doc("Leave out rows with a missing value in a column that the spec uses.")] = False
 
 
 # [low, high, share]: this share of the population is uniform between low and high.
@@ -31,7 +31,10 @@ class Marginals(_Rows, tag_field="kind", tag="marginals", frozen=True, kw_only=T
     path: Annotated[Text | None, doc("Table whose columns contain the frequencies.")] = None
     frequencies: Annotated[
         dict[str, dict[str, float] | tuple[Piece, ...]],
-        doc("For each feature, the share of each value. For a numeric feature, a list of ranges [low, high, share]."),
+        doc(
+            "For each categorical feature, the share of each value. For each numeric feature, a list of ranges [low, "
+            "high, share]."
+        ),
     ] = msgspec.field(default_factory=dict)
 
 
@@ -51,48 +54,61 @@ class Table(_Rows, tag_field="kind", tag="table", rename={"reading": "as"}, froz
     label: Annotated[Text | None, doc("Column with the true labels.")] = None
     prediction: Annotated[
         Text | None,
-        doc("Column with recorded decisions, or with scores if decision is score. The column replaces the network."),
+        doc(
+            "Column with recorded decisions, which are used instead of a model. If decision is score, the column "
+            "contains scores."
+        ),
     ] = None
     keep_missing: Annotated[
         bool,
         doc(
-            "Pass missing values to the model, which must accept them. This key does not apply to missing labels, to "
-            "protected features, or to features in the condition `given`."
+            "Pass missing values to the model, which must accept them. Missing labels, and missing values of "
+            "protected features or of features in `given`, remain errors. To leave out such rows, also set "
+            "drop_missing."
         ),
     ] = False
 
 
 class Node(Strict, frozen=True, kw_only=True):
-    """A node of a Bayesian network: discrete with a table of probabilities, normal, or an expression of its parents."""
+    """A node of a Bayesian network. A node states `probabilities` (discrete), `mean` and `std` (normal), or `value`
+    (computed from the parents).
+    """
 
-    name: Annotated[Text, doc("Name of a feature. A new name defines a node that is not a feature.")]
+    name: Annotated[
+        Text,
+        doc(
+            "Name of the node. A node with the name of a feature draws this feature. Any other node is an auxiliary "
+            "variable."
+        ),
+    ]
     parents: Annotated[tuple[Text, ...], doc("Nodes on which this node depends.")] = ()
-    values: Annotated[tuple[Text | int, ...] | None, doc("Names of the values, for a node that is not a feature.")] = (
-        None
-    )
+    values: Annotated[tuple[Text | int, ...] | None, doc("Names of the values of an auxiliary variable.")] = None
     probabilities: Annotated[
         tuple[float, ...] | dict[str, tuple[float, ...]] | None,
         doc(
-            "Probabilities of the values. Without parents: a list. With parents: a table with one list for each "
-            'combination of values of the parents. The key "Female, White" is such a combination.'
+            "Probabilities of the values, as a list. For a node with parents: a table with one list for each "
+            'combination of the parents\' values, such as "Female, White".'
         ),
     ] = None
     mean: Annotated[
         float | dict[str, float] | None,
-        doc("Mean of a normal node. With discrete parents, one mean for each combination of their values."),
+        doc(
+            "Mean of a normal node, as a number. For a node with discrete parents: a table with one number for each "
+            "combination of the parents' values."
+        ),
     ] = None
     std: Annotated[
         float | dict[str, float] | None,
-        doc("Standard deviation of a normal node. With discrete parents, one for each combination of their values."),
+        doc("Standard deviation of a normal node, in the same form as `mean`."),
     ] = None
-    slopes: Annotated[dict[str, float], doc("Change of the mean for each unit of a numeric parent.")] = msgspec.field(
-        default_factory=dict
-    )
+    slopes: Annotated[
+        dict[str, float], doc("For each numeric parent, the change of the mean per unit of the parent.")
+    ] = msgspec.field(default_factory=dict)
     switches: Annotated[
         dict[str, Number | tuple[Number, ...]],
         doc(
-            "Thresholds that divide numeric parents into ranges. With switches = {age = 40}, the keys of the "
-            'probabilities or means contain "age < 40" or "age >= 40".'
+            "For each numeric parent, one or several thresholds that divide the range of the parent. With switches = "
+            '{age = 40}, each combination of the parents\' values contains "age < 40" or "age >= 40".'
         ),
     ] = msgspec.field(default_factory=dict)
     value: Annotated[
@@ -109,8 +125,8 @@ class BayesNetwork(Strict, tag_field="kind", tag="network", frozen=True, kw_only
 
 
 class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, frozen=True, kw_only=True):
-    """The texts of a corpus. Each group has its own texts, or every text that mentions a group is shown with the terms
-    of each group.
+    """The texts of a corpus. The texts of the groups are compared as they are (observed), or after an exchange of terms
+    (swapped).
     """
 
     path: Annotated[
@@ -124,14 +140,14 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
     column: Annotated[Text | None, doc("The column, or key, that contains the texts.")] = None
     pair_by: Annotated[
         Text | None,
-        doc("A column, or key. Observed texts are sorted by its values, which can reduce the number of rounds."),
+        doc("The column, or key, by which observed texts are sorted. A suitable order reduces the number of rounds."),
     ] = None
     label: Annotated[Text | None, doc("The column, or key, with the true labels of the texts.")] = None
     reading: Annotated[
         Literal["observed", "swapped"],
         doc(
-            "observed: each group has its own texts, which mention the group or belong to it by a column. swapped: "
-            "every text that mentions a group is shown with the terms of each group."
+            "observed: the texts of a group are those that mention the group, or those that a column assigns to the "
+            "group. swapped: every text that mentions a group is copied for each group, with the terms of that group."
         ),
     ]
     replace: Annotated[int, doc("Largest number of words in a text that are replaced by synonyms.", ge=0, le=100)] = 0
@@ -139,7 +155,14 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
         Literal["vectors", "wordnet"],
         doc("Source of synonyms: words with the nearest vectors, or words that share a meaning in WordNet."),
     ] = "vectors"
-    neighbours: Annotated[int, doc("Largest number of synonyms among which a replacement is drawn.", ge=1, le=100)] = 8
+    neighbours: Annotated[
+        int,
+        doc(
+            "Largest number of synonyms of a word. The replacement of the word is drawn from its synonyms.",
+            ge=1,
+            le=100,
+        ),
+    ] = 8
     wordnet: Annotated[Text | None, doc("Folder of WordNet 3.0: index.noun, data.noun, ...")] = None
     show_texts: Annotated[
         bool,
@@ -152,7 +175,7 @@ class Texts(_Rows, tag_field="kind", tag="text", rename={"reading": "as"}, froze
 
 
 class UserFunction(Strict, tag_field="kind", tag="callable", frozen=True, kw_only=True):
-    """A Python function draws the inputs. It is passed in Python or on the command line, never named in a spec."""
+    """A Python function draws the inputs. Python code or the command line names the function, because a spec cannot."""
 
 
 PopulationSpec = Uniform | Marginals | Table | BayesNetwork | Texts | UserFunction

@@ -25,20 +25,20 @@ class _Property(Strict, frozen=True, kw_only=True):
             min_length=1,
         ),
     ]
-    outcome: Annotated[Text | None, doc("The label that the property is about; by default every label.")] = None
+    outcome: Annotated[Text | None, doc("Label that the property is about, by default every label.")] = None
     given: Annotated[
         Text | None,
         doc("Compare only individuals that meet this condition: given = \"hours >= 40 and education == 'Masters'\"."),
     ] = None
     min_size: Annotated[
         Positive | None,
-        doc("Smallest size of a compared group: a number of rows, or a share of the population if it is below 1."),
+        doc("Smallest size of a compared group: a number of rows or texts, or, if below 1, a share of the population."),
     ] = None
     depth: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         doc(
-            "Ask one question for each set of at most this many protected features. Without this key, all protected "
-            "features together form the groups of one question."
+            "Largest number of protected features in one question. With depth = 2, there is one question for each "
+            "feature and for each pair of features. By default, one question combines all protected features."
         ),
     ] = None
 
@@ -48,7 +48,7 @@ class _Rates(_Property, frozen=True, kw_only=True):
         Literal["demographic_parity", "equal_opportunity", "equalized_odds"],
         doc(
             "Inputs on which rates are compared. demographic_parity: all inputs. equal_opportunity: inputs whose true "
-            "label is the outcome. equalized_odds: inputs with the same true label."
+            "label is the outcome. equalized_odds: inputs of each true label, separately."
         ),
     ] = "demographic_parity"
     compare: Annotated[
@@ -63,7 +63,7 @@ class _Rates(_Property, frozen=True, kw_only=True):
         doc(
             "Reference group. The threshold limits how far the rate of every other group is below the rate of this "
             'group. Higher rates are allowed. Examples: "Male", "sex=Male & race=White", {sex = "Male", race = '
-            '"White"}. This key requires outcome, the favourable label.'
+            '"White"}. With this key, outcome must state the favourable label.'
         ),
     ] = None
     shift: Annotated[
@@ -108,7 +108,7 @@ class _Rates(_Property, frozen=True, kw_only=True):
 
 
 class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_only=True):
-    """The largest difference between the rates P(outcome) of two groups is at most the threshold."""
+    """For every compared pair of groups, the difference of the selection rates P(outcome) is at most the threshold."""
 
     threshold: Annotated[Threshold, doc("Largest difference that counts as fair.")]
 
@@ -119,9 +119,9 @@ class Difference(_Rates, tag_field="kind", tag="difference", frozen=True, kw_onl
 
 
 class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
-    """The smallest ratio of the rates P(outcome) of two groups is at least the threshold."""
+    """For every compared pair of groups, the ratio of the selection rates P(outcome) is at least the threshold."""
 
-    threshold: Annotated[Threshold, doc("Smallest ratio that counts as fair; 0.8 for the four-fifths rule.")]
+    threshold: Annotated[Threshold, doc("Smallest ratio that counts as fair. The four-fifths rule uses 0.8.")]
 
     def __str__(self) -> str:
         """Return the property as a formula."""
@@ -132,9 +132,11 @@ class Ratio(_Rates, tag_field="kind", tag="ratio", frozen=True, kw_only=True):
 
 
 class Individual(_Property, tag_field="kind", tag="individual", frozen=True, kw_only=True):
-    """The threshold limits the share of individuals whose decision changes if only their protected features change."""
+    """When only the protected features change, the share of individuals whose decision changes is at most the
+    threshold.
+    """
 
-    threshold: Annotated[Threshold, doc("Largest share of changed decisions that counts as fair.")]
+    threshold: Annotated[Threshold, doc("Largest share of individuals whose decision may change.")]
     shift = None  # a separate key of other properties
 
     def __str__(self) -> str:

@@ -29,18 +29,19 @@ class ModelSpec(Strict, frozen=True, kw_only=True):
     decision: Annotated[
         DecisionKind | None,
         doc(
-            "Meaning of the output. argmax: one column for each label, and the largest value decides. logit, "
-            "probability, score: one column, whose value belongs to the second label and is compared with "
-            "`decision_threshold`. For a probability, the output may have two columns, and the first column is "
-            "ignored. label: the output is the label. random: the label is drawn with the probabilities in the output, "
-            "which has one column for the second label or one column for each label."
+            "Meaning of the output. By default, fairchain infers the meaning, and asks for this key if the output is "
+            "ambiguous. argmax: one column for each label, and the largest value decides. logit, probability, score: "
+            "one column, whose value belongs to the second label and is compared with `decision_threshold`. For "
+            "probability, the output may have two columns, and the first column is ignored. label: the output is the "
+            "label. random: the label is drawn with the probabilities in the output, which has one column for the "
+            "second label or one column for each label."
         ),
     ] = None
     deterministic: Annotated[
         bool,
         doc(
             "Set false for a non-deterministic function or service. The verdict then includes the randomness of the "
-            "model, and a recheck repeats the question with fresh draws."
+            "model. A recheck answers the question again, with fresh draws or with new answers about the same rows."
         ),
     ] = True
     decision_threshold: Annotated[
@@ -53,8 +54,8 @@ class ModelSpec(Strict, frozen=True, kw_only=True):
     codes: Annotated[
         tuple[int | str, ...] | None,
         doc(
-            "Value of each label in a table, or in the output of a network that returns labels. The order is that of "
-            "`labels`."
+            "Codes of the labels, in the order of `labels`. A code is the value that a table, or the output of a "
+            "network that returns labels, contains instead of the name of the label."
         ),
     ] = None
 
@@ -78,12 +79,15 @@ class Budget(Strict, frozen=True, kw_only=True):
     ] = 60.0
     evaluations: Annotated[
         Annotated[float, Meta(ge=1)] | None,
-        doc("Largest number of evaluations of the model. Rows of a table are then evaluated in random order."),
+        doc(
+            "Largest number of evaluations of the model. If a table has more rows, a random part of the rows is "
+            "evaluated."
+        ),
     ] = None
 
 
 class Guarantee(Strict, frozen=True, kw_only=True):
-    """The error probability, the accuracy, the algorithm, the stopping rule and the budget."""
+    """The error probability, the width of the intervals, the algorithm, the stopping rule and the budget."""
 
     delta: Annotated[float, doc("Largest probability of a wrong verdict.", ge=1e-100, lt=1)] = 1e-6
     epsilon: Annotated[
@@ -96,23 +100,27 @@ class Guarantee(Strict, frozen=True, kw_only=True):
     refine: Annotated[
         Annotated[float, Meta(ge=1e-4, lt=0.5)] | None,
         doc(
-            "After the verdict, continue until the half width of every interval is at most this number. The number of "
-            "additional evaluations is limited, so that they take about 0.2 s at most. The limit is computed from the "
-            "size of the network. This key applies only to sampled ONNX networks. By default, `fairchain verify`, "
-            "`fairchain demo` and audits use 0.01, and the Python function `verify` ends at the verdict."
+            "After the verdict, continue sampling until the half width of every interval is at most this number. The "
+            "further sampling takes at most about 0.2 s, because the size of the network determines a limit for the "
+            "evaluations. The key has no effect if no inputs are sampled, or if the model is not an ONNX network. By "
+            "default, `fairchain verify`, `fairchain demo` and audits use 0.01, but `fairchain check` and the Python "
+            "function `verify` stop at the verdict."
         ),
     ] = None
     engine: Annotated[
         Literal["auto", "sampling", "enumeration", "bounds", "counting"],
         doc(
-            "Algorithm that answers the question. sampling: draw inputs. counting: evaluate every text of a corpus. "
-            "enumeration: evaluate all inputs, if their number is finite. bounds: branch and bound, for ReLU networks. "
-            "auto: choose the cheapest algorithm. For the rows of a table, the algorithm is always counting."
+            "Algorithm that answers the question. sampling: draw inputs. counting: evaluate every row of a table, or "
+            "every text of a corpus. enumeration: evaluate all inputs, if their number is finite. bounds: branch and "
+            "bound, for ReLU networks. auto: choose the cheapest algorithm. For a table, fairchain always uses "
+            "counting."
         ),
     ] = "auto"
     rule: Annotated[
         Literal["betting", "paper"],
-        doc("betting is sound. paper is the rule of the original paper, which is not sound."),
+        doc(
+            "Stopping rule. The rule betting is sound. The rule paper, which the original paper proposes, is not sound."
+        ),
     ] = "betting"
     seed: Annotated[
         Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
