@@ -188,6 +188,37 @@ def test_nothing_is_claimed_where_numbers_may_overflow() -> None:
     assert (found.low[0, 0], found.high[0, 0]) == (-np.inf, np.inf)
 
 
+def large_terms(alpha: float) -> Any:
+    """Copies a, then adds copies with weights that cancel: the exact sum is b, but partial sums or products are huge."""
+    nodes = [
+        node("MatMul", ["x", "copies"], ["m"]),
+        node("Gemm", ["m", "w", "b"], ["z"], alpha=alpha),
+        node("Relu", ["z"], ["h"]),
+        node("Gemm", ["h", "v", "c"], ["y"]),
+    ]
+    constants = [
+        constant("copies", [[1.0] * 4, [0.0] * 4]),
+        constant("w", [[-3e38], [-3e38], [3e38], [3e38]]),
+        constant("b", [1e36]),
+        constant("v", [[0.0, 1e-36]]),
+        constant("c", [0.5, 0.0]),
+    ]
+    return graph(nodes, [value("x")], [value("y")], constants)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-30])
+def test_nothing_is_claimed_where_products_or_partial_sums_may_overflow(alpha: float) -> None:
+    """The bounds were those of the small exact sum, while the runtime returned minus infinity and another decision."""
+    model = loaded(large_terms(alpha), integer("a", 0, 1), *reals(2)[1:])
+    inputs = np.array([[0.0, 0.0], [1.0, 0.0]])
+    lead = np.diff(model.scores(inputs.astype(np.float32)).astype(float), axis=1)
+    # Otherwise this test shows nothing.
+    assert abs(lead[0] - lead[1]) > 0.5
+    found = LinearBounds(relu_network(model), np.array([[-1.0, 1.0]]))(boxes(inputs, inputs))
+    assert ((found.low <= lead) & (lead <= found.high)).all()
+    assert (found.low[1, 0], found.high[1, 0]) == (-np.inf, np.inf)
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_weights_that_are_not_finite_are_refused(wrong: float) -> None:
     nodes = [node("MatMul", ["x", "w"], ["m"]), node("Relu", ["m"], ["h"]), node("MatMul", ["h", "v"], ["y"])]

@@ -22,8 +22,8 @@ from fairchain.models.inspect.relu_layers import AffineLayer, Floats, ReluNetwor
 MOST_BOX_NUMBERS = 2**16
 # Twice the unit roundoff of double precision, for this module's own sums.
 ROUNDOFF = 2.0**-52
-# Sums beyond this might overflow in single precision; no bound is claimed there.
-LARGEST_SUM = 1e37
+# Numbers beyond this might overflow in single precision; no bound is claimed there.
+LARGEST_NUMBER = 1e37
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,12 +147,15 @@ class LinearBounds:
                 # Plain interval arithmetic is sometimes tighter.
                 plain_low, plain_high = known[-1].through(layer, error)
                 low, high = np.maximum(low, plain_low), np.minimum(high, plain_high)
-            overflow |= ~(np.maximum(np.abs(low), np.abs(high)).max(axis=1, initial=0.0) < LARGEST_SUM)
+            largest = np.maximum(np.abs(low), np.abs(high)).max(axis=1, initial=0.0)
+            # Products and partial sums may overflow although the sum itself is small.
+            largest = np.maximum(largest, sizes @ layer.peak_weights + layer.peak_bias)
+            overflow |= ~(largest < LARGEST_NUMBER)
             if len(known) == len(self._layers) - 1:
                 low[overflow], high[overflow] = -np.inf, np.inf
                 return low, high, weights
             # If numbers may overflow, no bound is claimed at the end; finite ends keep the arithmetic free of NaN.
-            low, high = np.clip(low, -LARGEST_SUM, LARGEST_SUM), np.clip(high, -LARGEST_SUM, LARGEST_SUM)
+            low, high = np.clip(low, -LARGEST_NUMBER, LARGEST_NUMBER), np.clip(high, -LARGEST_NUMBER, LARGEST_NUMBER)
             known.append(RelaxedLayer.of(layer, low, high, sizes, error))
             sizes = np.maximum(high, 0.0)
 

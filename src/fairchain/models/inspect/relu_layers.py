@@ -55,6 +55,9 @@ class AffineLayer:
         The same with absolute values in every step, to which rounding errors are proportional.
     tiny
         (outputs,): the contribution of underflow to the error.
+    peak_weights, peak_bias
+        (inputs,) and a number: in every step, no number, product or partial sum is larger than peak_weights @ |inputs| +
+        peak_bias, apart from rounding.
     terms
         Largest number of roundings of a number from the inputs to an output.
     unit
@@ -66,13 +69,17 @@ class AffineLayer:
     weight_size: Floats
     bias_size: Floats
     tiny: Floats
+    peak_weights: Floats
+    peak_bias: float
     terms: int
     unit: float
 
     @classmethod
-    def of(cls, weights: Floats, bias: Floats, terms: int, unit: float) -> AffineLayer:
-        """Return the layer of one operator."""
-        return cls(weights, bias, np.abs(weights), np.abs(bias), np.full(len(bias), terms * UNDERFLOW), terms, unit)
+    def of(cls, weights: Floats, bias: Floats, terms: int, unit: float, peak: float = 1.0) -> AffineLayer:
+        """Return the layer of one operator; before its last step, numbers may be `peak` times as large."""
+        sizes = np.abs(weights), np.abs(bias)
+        most = peak * sizes[0].max(axis=0, initial=0.0), peak * float(sizes[1].max(initial=0.0))
+        return cls(weights, bias, *sizes, np.full(len(bias), terms * UNDERFLOW), *most, terms, unit)
 
     @property
     def rounding(self) -> float:
@@ -81,12 +88,16 @@ class AffineLayer:
 
     def then(self, after: AffineLayer) -> AffineLayer:
         """Return both layers as one. The rounding of the product of weights in double precision is included."""
+        # The largest numbers of the second layer, from the sizes of those that it gets.
+        weights, bias = after.peak_weights @ self.weight_size, after.peak_weights @ self.bias_size
         return AffineLayer(
             after.weights @ self.weights,
             after.weights @ self.bias + after.bias,
             after.weight_size @ self.weight_size,
             after.weight_size @ self.bias_size + after.bias_size,
             after.weight_size @ self.tiny + after.tiny,
+            np.maximum(self.peak_weights, weights),
+            max(self.peak_bias, float(bias) + after.peak_bias),
             self.terms + after.terms + (len(self.bias) + 2 if self.unit else 0),
             max(self.unit, after.unit),
         )
@@ -225,9 +236,9 @@ class _Reader:
             return None
         lasts = [part.last for part in parts]
         arrays = [(each.weights, each.bias, each.weight_size, each.bias_size, each.tiny) for each in lasts]
-        weights, bias, weight_size, bias_size, tiny = map(np.concatenate, zip(*arrays, strict=True))
+        peaks = np.maximum.reduce([each.peak_weights for each in lasts]), max(each.peak_bias for each in lasts)
         terms, unit = max(each.terms for each in lasts), max(each.unit for each in lasts)
-        last = AffineLayer(weights, bias, weight_size, bias_size, tiny, terms, unit)
+        last = AffineLayer(*map(np.concatenate, zip(*arrays, strict=True)), *peaks, terms, unit)
         return _Flow(parts[0].done, last, parts[0].kind)
 
     def _product(self, node: NodeProto, flow: _Flow) -> _Flow | None:
@@ -238,15 +249,18 @@ class _Reader:
             weights = weights.T
         if weights.shape[1] != len(flow.last.bias):
             return None
-        bias = np.zeros(len(weights))
+        bias, peak = np.zeros(len(weights)), 1.0
         if gemm:
-            weights = weights * float(attribute(node, "alpha", 1.0))
+            if not (alpha := float(attribute(node, "alpha", 1.0))):
+                return None
+            # The runtime may multiply by alpha last.
+            weights, peak = weights * alpha, max(1.0, 1 / abs(alpha))
             if len(node.input) > 2 and node.input[2]:
                 added = self._row(node.input[2], len(weights))
                 if added is None:
                     return None
                 bias = added * float(attribute(node, "beta", 1.0))
-        step = AffineLayer.of(weights, bias, weights.shape[1] + 4, UNITS[flow.kind])
+        step = AffineLayer.of(weights, bias, weights.shape[1] + 4, UNITS[flow.kind], peak)
         return _Flow(flow.done, flow.last.then(step), flow.kind)
 
     def _elementwise(self, node: NodeProto, flows: list[_Flow | None]) -> _Flow | None:
