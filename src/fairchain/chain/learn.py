@@ -127,9 +127,8 @@ def learn_chain(
         As for `verify`, but the model must be a network that onnxruntime runs. Instead of a spec, `spec` can be a
         `Case`, which contains the model and the spec.
     units
-        Units whose states the chain contains, in the order of the network. A unit is a feature (`capital-gain`), a
-        neuron (`layer3[2]`), or a whole layer whose states are clusters (`layer3`, `layer3:kmeans=3`,
-        `lstm1:kmeans=4`).
+        Units whose states the chain contains, in this order. A unit is a feature (`capital-gain`), a neuron
+        (`layer3[2]`), or a whole layer whose states are clusters (`layer3`, `layer3:kmeans=3`, `lstm1:kmeans=4`).
     chain
         "product": each group has separate states. With the estimator "frequency", the probabilities of labels then
         equal the counted frequencies. "shared": all groups have the same states, as in the original paper. The
