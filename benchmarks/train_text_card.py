@@ -54,11 +54,10 @@ program. The test split was used only for the table below. The seed and the sett
 The numbers are measured on the ONNX file. The constant answer `fine` has a test accuracy of {majority:.4f}, so
 accuracy alone is not informative. The file has {size:,} bytes, sha256 `{sha256}`.
 
-**Intended use:** The network is a test object. The network misses about {missed:.0%} of the toxic comments, and reads
-at most {length} words. It learned from comments in which some groups are insulted more often than others. So its
-verdicts can be unfair, which makes it an interesting test object. **Not intended:** Do not use the network for
-moderation. A verdict is about this network and the texts of the corpus, not about Wikipedia's editors or other toxicity
-models.
+**Intended use:** The network is a test object. It misses about {missed:.0%} of the toxic comments, and reads at most
+{length} words. It learned from comments in which some groups are insulted more often than others. So verdicts about it
+can be UNFAIR, which makes it an interesting test object. **Not intended:** Do not use the network for moderation. A
+verdict is about this network and the texts of the corpus, not about Wikipedia's editors or other toxicity models.
 
 The data have these licences:
 
