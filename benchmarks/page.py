@@ -32,40 +32,48 @@ RESULTS = f"""# Results
 
 {WRITTEN}
 
-fairchain decides whether a network treats groups alike, by evaluating the network on random inputs. This page compares
-fairchain with other methods and with [the paper](../docs/mathematics.md#the-papers-rule) on which fairchain builds. The
-tables show how many evaluations each method needs, how long it takes, and how often it is wrong. The paper's numbers
-are marked as the paper's. All other results come from a program. [docs/benchmarks.md](../docs/benchmarks.md) describes
-how to run this program. The [glossary](../docs/glossary.md) defines terms such as delta, round, chain, box and witness.
+fairchain decides, with a guaranteed error probability, whether a model treats groups alike. Usually, fairchain
+evaluates the model on random inputs. This page compares fairchain with other methods and with [the
+paper](../docs/mathematics.md#the-papers-rule) on which fairchain builds. The tables show how many evaluations each
+method needs, how long the method takes, and how often the method is wrong. The paper's numbers are quoted, and are
+marked as the paper's. A program measured or computed all other numbers. [docs/benchmarks.md](../docs/benchmarks.md)
+describes this program, the parts and the other methods. The [glossary](../docs/glossary.md) defines terms such as
+delta, round, chain, box and witness.
+
+A *case* is a network with one question about its groups. For example, the case *census race* is the census network with
+the question whether it treats races alike. The column *network* states where the network of a case comes from. *Ours*
+is a network that ships with fairchain. *The paper's* is a network of the paper's authors.
 """
 CALIBRATION = f"""# Calibration
 
 {WRITTEN}
 
-This page shows how often each mode of fairchain makes a wrong statement, in cases in which errors are most likely.
-[docs/benchmarks.md](../docs/benchmarks.md#calibration) defines a mode and describes the measurement.
+This page shows how often each mode of fairchain makes a wrong statement, in cases in which errors are most likely. A
+*mode* is a combination of a population kind, a property and a method.
+[docs/benchmarks.md](../docs/benchmarks.md#calibration) describes the measurement.
 """
 HEADS = {"RESULTS.md": RESULTS, "CALIBRATION.md": CALIBRATION}
 NOT_COMPARABLE = """## What is not comparable, and why
 
-- **The paper's times** were measured by its authors on their dual-core laptop, with their program. We quote the times
-  from the paper's tables. Our times are from the machine that the section states. Counts of evaluations do not depend
-  on the machine.
-- **The paper's delta** is 0.1, for one pair and a difference that is known within 0.01. Our delta is 1e-6, for all
-  pairs and labels together. A verdict has no stated accuracy, because a run stops as soon as the verdict is known.
-  Estimate mode has the paper's accuracy and delta, for all groups and pairs together.
+- **The paper's times** were measured by its authors on their dual-core laptop, with their program. We quote these times
+  from the paper's tables. Each section states the machine of our times. Counts of evaluations do not depend on the
+  machine.
+- **The paper's delta** of 0.1 is the largest probability that the estimated difference of one pair of groups has an
+  error above 0.01. Our delta of 1e-6 is the largest probability of a wrong verdict about all pairs and labels together.
+  A verdict guarantees no accuracy of the gap, because a run stops as soon as the verdict is known. Estimate mode
+  guarantees the paper's accuracy with the paper's delta, for all groups and pairs together.
 - **The paper's traces** and our evaluations both count evaluations of the network. A round of fairchain shows one input
   as several groups, and counts one evaluation for each group.
 - **Networks.** The paper's feed-forward networks are public, but we may not distribute them. With the option
   `--models`, the benchmarks include these networks. The networks that ship with fairchain have the same shape and
-  encodings but other weights, so their gaps differ from the paper's. The network that reads comments was also trained
-  by us. It has the size of the paper's network. Its inputs are other comments, in which words are replaced by other
-  [synonyms](../docs/text.md#synonyms).
-- **VeriFair and the other methods** are our implementations of the published descriptions (`benchmarks/baselines`).
-  We did not run VeriFair's own program. We use VeriFair's rule for the difference of probabilities and for all pairs of
+  encodings but other weights, so their gaps differ from the paper's. We also trained the network that reads comments.
+  It has the size of the paper's network. Its inputs are other comments than the paper's, and words of the comments are
+  replaced by other [synonyms](../docs/text.md#synonyms).
+- **VeriFair and the other methods** are our implementations of the published descriptions (`benchmarks/baselines`). We
+  did not run VeriFair's own program. We use VeriFair's rule for the difference of probabilities and for all pairs of
   groups. VeriFair was published for two groups, and for demographic parity as a ratio. **FairSquare** decides a
   different class of programs exactly, and we did not run it. The paper compares its method with VeriFair and FairSquare
-  for another property. The section about other methods quotes this comparison.
+  for another property. [Our section about other methods](#other-methods-on-the-same-networks) quotes this comparison.
 - **A bootstrap** has no guarantee, so its number of samples cannot be compared with the number of samples of a method
   with a guarantee. Our bootstrap resamples counts. Its intervals have the same distribution as fairlearn's intervals,
   but take much less time.
@@ -137,9 +145,11 @@ def _parts(sections: Mapping[str, str], parts: Mapping[str, str]) -> Iterator[st
     """Yield the table of all parts."""
     yield "## Parts\n"
     yield (
-        "Each part was measured separately. Its section states the date, the machine and the version. In the settings, "
-        "n seeds are the seeds 0 to n - 1. If other programs used cores while a part ran, the times of this part are "
-        f"affected, but not its counts. *Busy* means that other programs used more than {BUSY:g} cores on average.\n"
+        "Each part was measured separately. Its section states the date, the machine and the version. Size `paper` is "
+        "the full measurement. A setting such as *seeds 20* means the seeds 0 to 19. If other programs used cores "
+        "while a part ran, the times of this part are affected, but not its counts. *Busy* means that other programs "
+        f"used more than {BUSY:g} cores on average. A *check* compares a value that the part found with a required "
+        "value. The last column counts the checks that hold. Some parts only report numbers and have no checks.\n"
     )
     columns = [Column("part"), Column("measured on"), Column("version"), Column("checks that hold")]
     yield _table(columns, [_summary(sections.get(name), title) for name, title in parts.items()])
@@ -173,6 +183,7 @@ def _section(run: PartRun) -> str:
     if result.checks:
         columns = [Column("what"), Column("found"), Column("required"), Column("result")]
         rows: list[list[Cell]] = [[check.name, check.found, check.required, _mark(check)] for check in result.checks]
+        blocks.append("\n**Checks.** Each value *found* must meet the condition *required*.")
         blocks.append(f"\n{_table(columns, rows)}")
     if result.behind:
         blocks += ["\n**Where fairchain is not ahead**\n", *(f"- {line}" for line in result.behind)]

@@ -13,21 +13,22 @@ _CARD = """\
 
 Five small networks ship with fairchain, so that every command can be tried offline. The networks are test objects. Do
 not use them for decisions about individuals. Three networks are dense networks with ReLU and the layers
-n-64-32-16-8-4-2, the shape that the fairness-testing literature uses for the data sets census, credit and bank. Their
-weights are ours. Their inputs are encoded integers (`fairchain.datasets.schemas` declares the encodings), and their
-outputs are two logits. A fourth network, [described below](#the-network-that-reads-comments), reads comments. The fifth
-network is a [transformer](../docs/text.md#the-embedded-transformer).
+n-64-32-16-8-4-2, the shape that the fairness-testing literature uses for the data sets census, credit and bank. We
+trained their weights. Their inputs are encoded integers (`fairchain.datasets.schemas` declares the encodings), and
+their outputs are two logits. A fourth network, [described below](#the-network-that-reads-comments), reads comments. The
+fifth network is a [transformer](../docs/text.md#the-embedded-transformer).
 
 The data are not part of the package. They come from UCI Adult (census), UCI Statlog German Credit (credit) and UCI Bank
 Marketing (bank), all under CC BY 4.0. `fairchain data list` names their authors.
 
 ## Accuracy
 
-The accuracy is measured on the ONNX files themselves. Held-out rows are the official test file for census, and a fixed
-fifth of the rows for credit and bank. The training program does not use the held-out rows to train, or to choose an
-epoch or a seed. Before the seeds were chosen, we saw held-out accuracies only in an [earlier
-experiment](#how-the-seeds-were-chosen). The number after ± is one standard error. *Majority label* is the held-out
-accuracy of the constant model with the most frequent label.
+The table shows the accuracy on fitted rows, validation rows and held-out rows. It is measured on the ONNX files
+themselves. The training program keeps the epoch with the smallest loss on the validation rows. Held-out rows are the
+official test file for census, and a fixed fifth of the rows for credit and bank. The training program does not use the
+held-out rows to train, or to choose an epoch or a seed. Before the seeds were chosen, we saw held-out accuracies only
+in an [earlier experiment](#how-the-seeds-were-chosen). The number after ± is one standard error. *Majority label* is
+the held-out accuracy of the constant model with the most frequent label.
 
 {accuracy}
 
@@ -37,20 +38,21 @@ accuracy of the constant model with the most frequent label.
 
 The gap is the largest difference of P(outcome) between two values of the protected feature, when all features are
 independent and uniform over their declared ranges. Each row of the table comes from {samples:,} inputs. Each input is
-evaluated once for every group. The number after ± is three standard errors. The table names the groups with the lowest
-and the highest probability, with their numbers of training rows. The threshold of the spec files is {threshold}.
+evaluated once for every group. The number after ± is three standard errors. The columns *lowest* and *highest* name the
+groups with the lowest and the highest probability, with their numbers of training rows. The threshold of the spec files
+is {threshold}.
 
 {gaps}
 
-Under uniform inputs, the verdict at {threshold} is UNFAIR for {unfair}, and FAIR for the others. Note the numbers of
-rows. For a group with hardly any training rows, the network extrapolates. Age in the credit data ends at 75, so the
-group 80-89 is empty, and all but two applicants are 20 or older.
+Under uniform inputs, the verdict at {threshold} is UNFAIR for {unfair}, and FAIR for the others. The numbers of
+training rows matter, because the network extrapolates for a group with hardly any training rows. Age in the credit data
+ends at 75, so the group 80-89 is empty, and all but two applicants are 20 or older.
 
-**Uniform inputs do not represent real individuals.** The literature uses uniform inputs. They give common combinations
-the same weight as combinations that never occur. Most individuals have no capital gain, but a uniform input nearly
-always has a large capital gain. A network that is fair on uniform inputs can be unfair on real individuals, and vice
-versa. So verify the network with the population that you mean. The rates of the outcome show how much uniform inputs
-differ from real individuals:
+**Uniform inputs do not represent real individuals.** The literature uses uniform inputs. Uniform inputs give common
+combinations of values the same weight as combinations that never occur. Most individuals have no capital gain, but a
+uniform input nearly always has a large capital gain. A network that is fair on uniform inputs can be unfair on real
+individuals, and vice versa. So verify the network with the population that you mean. The rates of the outcome show how
+much uniform inputs differ from real individuals:
 
 {rates}
 
@@ -59,10 +61,10 @@ differ from real individuals:
 **The seeds were chosen so that the examples show both verdicts, and show them quickly.** For each network, the seeds 0,
 1, 2, ... were tried in turn. The kept seed is the first seed whose network
 
-- is usable: validation accuracy at least one point above the majority label, and each label on at least 3 % of
-  uniform inputs;
+- is usable: its validation accuracy is at least one percentage point above that of the majority label, and it gives
+  each label to at least 3% of uniform inputs;
 - has no gap between 0.07 and 0.13, where a verdict at {threshold} would take long;
-- for credit by age, has a gap above 0.13, so that one default spec is unfair.
+- has a gap above 0.13 for credit by age, so that one default spec is unfair.
 
 Apart from the choice of the seed, weights and data were not changed. The table shows every seed that the program tried,
 with its gaps from a smaller sample:
@@ -75,10 +77,11 @@ accuracies of these networks, and did not change the recipe afterwards.
 
 The experiment also shows how much the gap varies between networks of the same kind. One of the 12 credit networks was
 constant. Among the other 11, the gap by age ranged from 0.03 to 0.52, and the held-out accuracy from 0.735 to 0.775.
-So the accuracy of the credit network above, measured on 200 rows, may be too high because of sampling error.
+The accuracy of the credit network above is higher than these accuracies. It was measured on only 200 rows, so it may be
+too high because of sampling error.
 
-To train again: `python -m benchmarks.train`, with the `torch` extra. On one machine, two runs give the same bytes.
-Another processor or version of torch may give other weights, and therefore other numbers.
+`python -m benchmarks.train` trains the networks again, with the `torch` extra. On one machine, two runs give the same
+bytes. Another processor or version of torch may give other weights, and therefore other numbers.
 """
 
 

@@ -33,19 +33,19 @@ class Score:
 _CARD = """\
 ## The network that reads comments
 
-`comments.onnx` classifies a comment as `toxic` or `fine`. It has one LSTM layer of {cells} cells and one dense
-layer. The LSTM layer reads the 50-dimensional GloVe vectors of the first {length} known words. The dense layer maps the
-last hidden state to two logits. The network of [the paper](../docs/mathematics.md#the-papers-rule) has the same size
-but other weights. The vectors are not in the file. Training and verification use the same tokeniser and word numbers
-([docs/text.md](../docs/text.md)).
+`comments.onnx` classifies a comment as `toxic` or `fine`. It has one LSTM layer of {cells} cells and one dense layer.
+The LSTM layer reads the 50-dimensional GloVe vectors of the first {length} known words. The dense layer maps the last
+hidden state to two logits. The network of [the paper](../docs/mathematics.md#the-papers-rule) has the same size but
+other weights. The file of our network does not contain the GloVe vectors. Training and verification use the same
+tokeniser and word numbers ([docs/text.md](../docs/text.md)).
 
 The network was trained on the comments of Wikipedia's talk pages, each rated by about ten raters
-(`fairchain data get toxicity`). A comment is `toxic` if more than half of its raters said so. The splits are those of
-the publisher: train, dev and test. Training used Adam for {epochs} epochs, in batches of {batch} comments of similar
-length, with a learning rate that rises to {rate} and falls again. Gradients were clipped at norm {clip:g}. The loss was
-cross-entropy without weights on the labels. There was one run, with seed {seed}. The number of epochs, the learning
-rate and the number of words were chosen on the dev split, in a few runs of an earlier version. The test split was used
-only for the table below. The seed and the settings do not depend on any verdict.
+(`fairchain data get toxicity`). A comment is `toxic` if more than half of its raters said so. The publisher divided the
+comments into the splits train, dev and test. Training used Adam for {epochs} epochs, in batches of {batch} comments of
+similar length, with a learning rate that rises to {rate} and falls again. Gradients were clipped at norm {clip:g}. The
+loss was cross-entropy without weights on the labels. There was one run, with seed {seed}. The number of epochs, the
+learning rate and the number of words were chosen on the dev split, in a few runs of an earlier version of the training
+program. The test split was used only for the table below. The seed and the settings do not depend on any verdict.
 
 | split | comments | toxic | accuracy | area under the ROC curve | recall | precision |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -54,10 +54,10 @@ only for the table below. The seed and the settings do not depend on any verdict
 The numbers are measured on the ONNX file. The constant answer `fine` has a test accuracy of {majority:.4f}, so
 accuracy alone is not informative. The file has {size:,} bytes, sha256 `{sha256}`.
 
-**Intended use:** a test object. The network misses about {missed:.0%} of the toxic comments, and reads at most {length}
-words. It learned from comments in which some groups are insulted more often than others. It is therefore an interesting
-test object. **Not intended:** moderation. A verdict is about this network and the texts of the corpus, not about
-Wikipedia's editors or other toxicity models.
+**Intended use:** The network is a test object. It misses about {missed:.0%} of the toxic comments, and reads at most
+{length} words. It learned from comments in which some groups are insulted more often than others. So verdicts about it
+can be UNFAIR, which makes it an interesting test object. **Not intended:** Do not use the network for moderation. A
+verdict is about this network and the texts of the corpus, not about Wikipedia's editors or other toxicity models.
 
 The data have these licences:
 
@@ -67,8 +67,8 @@ The data have these licences:
 
 These data are not part of the package. `fairchain data get toxicity glove` downloads them.
 
-To train again: `python -m benchmarks.train_text`, with the `torch` extra. On one machine, two runs give the same
-bytes. Another processor or version of torch may give other weights.
+`python -m benchmarks.train_text` trains the network again, with the `torch` extra. On one machine, two runs give the
+same bytes. Another processor or version of torch may give other weights.
 """
 
 

@@ -47,34 +47,43 @@ SLICE = 0.005
 # wider), and the largest geometric mean of all runs that were timed in turns: one such run is off by a few hundredths,
 # and the mean of a hundred by a few thousandths.
 WIDER, TIMED_WIDER = 1.00015, 1.01
-TEXT = """**Networks of few real inputs.** Weights are random (normal, scaled by the number of inputs of a unit). Inputs
-are uniform in [-1, 1], and one more input is the protected feature. If a network gives nearly every input the same
-label, another network is drawn. The tables show the width of the guaranteed interval of the gap. No input is sampled.
-[Boxes](../docs/glossary.md#sampling) are counted once for each group. Seconds are processor seconds of one core.
+TEXT = """This section measures the width of the interval of the gap for ReLU networks after a stated time. Two tables
+are about branch and bound alone. Two tables compare branch and bound together with sampling (*with bounds*) with
+sampling alone (*sampling*). A *guaranteed* interval comes from branch and bound alone, and contains the gap with
+certainty.
 
-**The examples.** The same quantities are measured for the six-layer networks that ship with fairchain (12 to 19
-features besides the protected feature). Their guaranteed intervals stay wide, because branch and bound does not end for
-these networks.
+**Networks of few real inputs.** No input is sampled. The first table shows how long branch and bound takes to reach a
+guaranteed interval of a stated width. Weights are random (normal, scaled by the number of inputs of a unit). Inputs are
+uniform in [-1, 1], and one more input is the protected feature. If a network gives nearly every input the same label,
+another network is drawn. [Boxes](../docs/glossary.md#sampling) are counted once for each group. Seconds are processor
+seconds of one core.
 
-**Bounds and sampling together.** The threshold is the gap that a long run finds, so few runs end early. A run of the
-engine `bounds` is stopped after some seconds of processor time. With two or three real inputs, such a run begins with
-boxes, and sampling alone is timed separately for the same seconds. With more inputs, the engine forecasts that boxes
-would cost more than they save. The engine then only samples, by the same loop as sampling alone.
+**The examples.** The second table shows guaranteed intervals for the six-layer networks that ship with fairchain (12 to
+19 features besides the protected feature). Their guaranteed intervals stay wide, because branch and bound does not end
+for these networks. *Settled at last* is the share of inputs in [settled boxes](../docs/glossary.md#sampling) after the
+last box.
 
-A run without boxes also spends time on the forecast, on checks whether boxes should begin, and on a longer set-up. This
-time is measured. In the comparison, sampling alone is the same run, continued by additional rounds. The number of
-additional rounds is the number that fits into this time, if each round costs as much as a round of this run. So both
-sides have the same seed and the same processor time. Other programs change the cost of a round by a few percent from
-run to run, but do not affect this comparison. The additional rounds are few. The *ratio* is the width with bounds
-divided by the width of sampling. For a run without boxes, the ratio shows by how much the additional rounds make the
-interval narrower or wider. The check requires that in each row the median of the ratios of all seeds, rounded to four
-digits, is at most 1.0001. A ratio of exactly 1 means that the run had already ended with a verdict, so no rounds were
-added. The column *boxes* shows the boxes of the last seed.
+**Bounds and sampling together.** The third table compares the two widths at equal processor time. The *ratio* is the
+width with bounds divided by the width of sampling. The threshold is the gap that a long run finds, so few runs end
+early. A run of the engine `bounds` is stopped after the stated seconds of processor time. With two or three real
+inputs, such a run begins with boxes, and sampling alone is timed separately for the same seconds. With more inputs, the
+engine forecasts that boxes would cost more than they save. It then only samples, by the same loop as sampling alone.
 
-**In turns.** As a control, the two engines also run alternately, 5 ms at a time, for the same seconds of processor
-time. The engines take turns in going first. This comparison includes all other differences between the engines, and the
-noise of processor times. When sampling was compared with itself in this way, the ratios had a standard deviation of six
-hundredths. The check is therefore about the mean over all runs without boxes, and not about single runs."""
+Such a run without boxes also spends time on the forecast, on checks whether boxes should begin, and on a longer set-up.
+Sampling alone could use this time for additional rounds. So the width of sampling is measured by continuing the same
+run with as many additional rounds as fit into this time, if each round costs as much as before. Both sides then have
+the same seed and the same processor time. Other programs change the cost of a round by a few percent from run to run,
+but do not affect this comparison. The additional rounds are few, and the ratio shows by how much they make the interval
+narrower or wider. A ratio of exactly 1 means that the run had already ended with a verdict, so no rounds were added.
+The check requires that in each row the median of the ratios of all seeds is at most 1.00015.
+
+*Time beside plain rounds* is the share of processor time that a run with bounds does not spend on rounds among all
+inputs. *Boxes* shows the boxes of the last seed.
+
+**In turns.** The last table is a control. The two engines run alternately, 5 ms at a time, for the same seconds of
+processor time. Each engine goes first for every other seed. This comparison includes all other differences between the
+engines, and the noise of processor times. When sampling was compared with itself in this way, the ratios had a standard
+deviation of 0.06. The check is therefore about the mean over all runs without boxes, and not about single runs."""
 
 
 class Turn(Event):
@@ -232,13 +241,13 @@ def _random_table(sizes: Sizes) -> tuple[Table, list[Check], dict[str, list[int 
         "reached it."
     )
     check = Check(
-        "two real inputs: a width of 0.001, seconds of the slowest network",
+        "two real inputs: processor seconds until a width of 0.001, slowest network",
         slowest <= 10,
         f"{slowest:.2f}",
         "at most 10",
         enforced=sizes.paper,
     )
-    return Table("Certain intervals of random networks", columns, rows, note), [check], counts
+    return Table("Guaranteed intervals of random networks", columns, rows, note), [check], counts
 
 
 def millionths(share: float) -> int:
@@ -270,7 +279,7 @@ def _example_table(sizes: Sizes) -> tuple[Table, dict[str, list[int | None]]]:
     for boxes in sizes.bound_boxes:
         columns += [Column(f"width after {boxes:,} boxes", ".4f"), Column("seconds", ".1f")]
     columns.append(Column("settled at last", ".2%"))
-    return Table("Certain intervals of the six-layer examples", columns, rows), counts
+    return Table("Guaranteed intervals of the six-layer examples", columns, rows), counts
 
 
 class SpentTime(Event):
@@ -422,7 +431,7 @@ def _together_table(cases: list[tuple[str, Case]], sizes: Sizes) -> tuple[Table,
     columns += [Column("with bounds", ".5f"), Column("time beside plain rounds", ".3%")]
     columns += [Column(f"ratio, {each}", ".4f") for each in ("median", "geometric mean", "smallest", "largest")]
     columns.append(Column("boxes", ",d"))
-    name = "width with bounds / width of sampling at equal processor time, largest median of a case"
+    name = "width with bounds / width of sampling at equal processor time, largest median of a row"
     check = Check(name, worst <= WIDER, f"{worst:.4f} ({where})", f"at most {WIDER:g}", enforced=sizes.paper)
     return Table("Width of the gap's interval at equal processor time, delta 1e-6", columns, rows), check
 
@@ -448,7 +457,7 @@ def _turns_table(cases: list[tuple[str, Case]], sizes: Sizes) -> tuple[Table, Ch
         f"For the {len(logs)} runs without boxes, the geometric mean of the ratio is {mean:.4f}, with a standard error "
         f"of {error:.4f}."
     )
-    name = "the same, timed in turns, geometric mean of all runs without boxes"
+    name = "the same ratio with the engines in turns, geometric mean of all runs without boxes"
     check = Check(name, mean <= TIMED_WIDER, f"{mean:.4f}", f"at most {TIMED_WIDER:g}", enforced=sizes.paper)
     return Table(f"Ratio of widths after {seconds:g} s each, in turns", columns, rows, note), check
 

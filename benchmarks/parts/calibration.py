@@ -34,17 +34,26 @@ from fairchain.executors import default_workers
 
 # Seeds that one process takes at once.
 BLOCK = 50
-TEXT = """Each mode is measured in a case in which it is most likely to be wrong. The truth is known by construction. If
-the gap equals the threshold, FAIR and UNFAIR are both counted as wrong. A mode makes several kinds of statements: the
-verdict, the interval of the gap, and families of intervals that hold simultaneously. Each kind of statement may be
-wrong with probability delta. For each kind of statement, *chance* is the probability of at least as many wrong
-statements as were counted, if the error probability is exactly delta. The table shows the smallest chance over the
-kinds of statements. If this chance is below {alarm:g}, the mode fails. If all modes keep to delta, the {kinds} kinds of
-statements of all modes together cause a failure with probability at most {total:.1g}.
+TEXT = """Each mode is measured in a case in which it is most likely to be wrong, and in which the truth is known by
+construction (column *truth*). If the gap equals the threshold, FAIR and UNFAIR are both counted as wrong. A mode makes
+several kinds of statements: the verdict, the interval of the gap, and families of intervals that hold simultaneously.
+Each kind of statement may be wrong with probability at most delta. The other columns have these meanings:
 
-The unsound variant of a mode differs from the mode in one rule, level or assumption. The variant is measured in the
-same way until its failure is certain. This shows that the measurement detects errors. An exact mode (delta 0) fails if
-one verdict or one interval is wrong."""
+- *Runs*: how often the mode was run, each time with another seed.
+- *Wrong verdicts*: the number of runs with a wrong verdict.
+- *Intervals that miss*: the number of runs in which an interval does not contain the true value, for each kind of
+  interval. For example, *rates* counts the runs in which the interval of any rate misses. *Together* counts the runs in
+  which any interval of the verdict misses.
+- *Chance*: the probability of at least as many wrong statements of one kind as were counted, if the error probability
+  is exactly delta. The table shows the smallest chance over the kinds of statements. If this chance is below {alarm:g},
+  the mode fails.
+- *Unsound variant*: a variant of the mode that breaks one rule, level or assumption. The variant is measured in the
+  same way as the mode, and should fail (*caught*). Its failure shows that the measurement detects errors.
+- *Its wrong statements*: the kind of statement in which the variant was wrong most often, with the numbers of wrong
+  runs and of all runs. The runs end as soon as it is certain whether the variant fails.
+
+An exact mode (delta 0) fails if one verdict or one interval is wrong. If all modes keep to delta, the {kinds} kinds of
+statements of all modes together cause a failure with probability at most {total:.1g}."""
 
 
 def _by_name(*modes: Mode) -> dict[str, Mode]:
@@ -140,8 +149,8 @@ def result_of(findings: Sequence[Finding]) -> PartResult:
         text=TEXT.format(alarm=ALARM, kinds=kinds, total=kinds * ALARM),
         tables=[Table("Modes", COLUMNS, [_row(finding) for finding in findings])],
         checks=[
-            _all_of("modes that keep to delta", findings, lambda finding: not finding.sound.alarming),
-            _all_of("unsound variants that are caught", findings, lambda finding: finding.unsound.alarming),
+            _all_of("modes that do not fail", findings, lambda finding: not finding.sound.alarming),
+            _all_of("unsound variants that fail (are caught)", findings, lambda finding: finding.unsound.alarming),
         ],
         settings={"modes": len(findings), "seeds": "0, 1, ... of every mode"},
     )

@@ -20,14 +20,19 @@ from fairchain.spec import revise
 STEPS = ("age", "workclass", "fnlwgt", "education", "occupation", "capital-gain", "capital-loss", "hours-per-week")
 LAST = "sex"
 KINDS: tuple[ColumnKind, ...] = ("shared", "product")
-TEXT = """The chains describe the census network by race. Each chain has one feature more than the chain before, and
-every value of a feature is a separate state. The sound rule draws rounds until all transition probabilities are known
-within epsilon, simultaneously with probability 0.9. *Shared* chains have the same kind of states as the paper's chains.
-In *product* chains, each group has its own states. Product chains are therefore larger, and their label probabilities
-have no approximation error. The last feature of every chain is sex, which has two values. The number of rounds rises
-and falls as features are added. Most rounds are needed for the feature before sex. Each of its states is seldom
-reached, and a transition to sex has a probability near one half, which is the hardest to estimate. The paper's seconds
-were measured by its authors, for a rule that is not sound."""
+TEXT = """This section compares the time to learn chains with the times that the paper reports, by number of states. The
+chains describe the census network by race. Each chain has one feature more than the chain before, and every value of a
+feature is a separate state. fairchain's sound rule draws rounds until all transition probabilities are known within
+epsilon, simultaneously with probability 0.9. The paper's seconds were measured by its authors, for a rule that is not
+sound.
+
+*Shared* chains have the same kind of states as the paper's chains. In *product* chains, each group has its own states.
+Product chains are therefore larger, but their label probabilities have no approximation error.
+
+The last feature of every chain is sex, which has two values. Most rounds are needed for the feature before sex: each
+state of that feature is seldom reached, and a transition to sex has a probability near one half, which is the hardest
+to estimate. This feature has few values in some chains and many values in others, so the number of rounds rises and
+falls as features are added."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def _table(found: dict[ColumnKind, list[Row]]) -> Table:
         [kind, row.states, row.rounds, row.seconds] for kind, each in found.items() for row in each
     ]
     slopes = {kind: power([(row.states, row.seconds) for row in each]) for kind, each in found.items()}
-    note = "Time grows with the number of states to the power " + ", ".join(
+    note = "Time grows with the number of states to the power " + " and ".join(
         f"{slope:.2f} ({kind} chains)" for kind, slope in slopes.items()
     )
     return Table("Seconds by number of states", columns, rows, f"{note}.")
@@ -109,12 +114,13 @@ def _table(found: dict[ColumnKind, list[Row]]) -> Table:
 def _papers_table() -> Table:
     rows: list[list[Cell]] = [[states, seconds] for states, seconds in paper.GROWTH]
     note = f"Time grows with the number of states to the power {power(paper.GROWTH):.2f}."
-    return Table("The paper's own, on its authors' machine", [Column("states"), Column("seconds", ",.1f")], rows, note)
+    columns = [Column("states"), Column("seconds", ",.1f")]
+    return Table("The paper's times, on its authors' machine", columns, rows, note)
 
 
 def _below_the_paper(row: Row, sizes: Sizes) -> Check:
     """Check the largest shared chain against the paper's next smaller one."""
     states, seconds = max((point for point in paper.GROWTH if point[0] <= row.states), default=paper.GROWTH[0])
     name = f"seconds to learn a shared chain of {row.states:,} states"
-    wanted = f"below {seconds:g} s, the paper's for {states}"
+    wanted = f"below {seconds:g} s, the paper's time for {states} states"
     return Check(name, row.seconds < seconds, f"{row.seconds:.1f} s, {row.rounds:,} rounds", wanted, sizes.paper)

@@ -20,14 +20,16 @@ MOST = 2.0
 # Values of each text column, as many as in the census data.
 TEXTS = {"workclass": 8, "education": 16, "marital": 7, "occupation": 15, "relationship": 6, "race": 5, "sex": 2}
 NUMBERS = {"age": (17, 90), "education_years": (1, 17), "gain": (0, 9999), "loss": (0, 4000), "hours": (1, 99)}
-TEXT = """A pipeline with an encoder for seven text columns and a scaler for five numbers is fitted on simulated rows
-with the columns of the census data. `check` reads the frame, calls the pipeline without converting it, and counts the
-decisions. `check` and the pipeline's `predict` get the same frame and run alternately in one process. The table
-compares the medians of their processor times. The last column compares wall times, which other processes affect. While
-threads of a linear algebra library wait for the next product, they use processor time on both sides (OMP_NUM_THREADS=1
-prevents this). A call of the encoder with few rows has a fixed cost, which is a quarter of the cost for all rows. A
-check makes two calls. The first call has 512 rows, and shows the type of the answers, and whether the answers depend on
-the batch. The second call has all rows."""
+TEXT = """This section compares the time of one call of `check` with the time of the model's own `predict` on the same
+frame. `check` reads the frame, calls the model without converting it, and counts the decisions. The model is a pipeline
+with an encoder for seven text columns and a scaler for five numbers. It is fitted on simulated rows with the columns of
+the census data. `check` and `predict` run alternately in one process.
+
+The table shows the medians of the processor times and their ratio. The last column shows the ratio of wall times, which
+other processes affect. While threads of a linear algebra library wait for the next product, they use processor time on
+both sides (OMP_NUM_THREADS=1 prevents this). A check calls the pipeline twice. The first call has 512 rows, and shows
+the type of the answers, and whether the answers depend on the batch. The second call has all rows. The first call
+matters, because a call of the encoder with few rows still takes a quarter of the time for all rows."""
 
 
 def frame_and_labels() -> tuple[Any, Any]:
@@ -90,8 +92,9 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # mod
         slow = whole[0] / own[0]
         rows.append([name, 1000 * own[0], 1000 * whole[0], slow, whole[1] / own[1]])
         off = abs(found.gap.estimate - (max(rates) - min(rates)))
-        checks.append(Check(f"{name}: gap equal to the pipeline's own", off < 1e-12, f"{off:g}", "below 1e-12"))
-        checks.append(Check(f"{name}: cost of a check", slow <= MOST, f"{slow:.2f}", f"{MOST:g} times", enforced=False))
+        checks.append(Check(f"{name}: error of the gap", off < 1e-12, f"{off:g}", "below 1e-12"))
+        what = f"{name}: time of check / time of predict"
+        checks.append(Check(what, slow <= MOST, f"{slow:.2f}", f"at most {MOST:g}", enforced=False))
     columns = [Column("pipeline"), Column("predict, ms", ".0f"), Column("check, ms", ".0f"), Column("ratio", ".2f")]
     columns.append(Column("ratio of wall times", ".2f"))
     title = f"A check of {ROWS:,} rows against predict"

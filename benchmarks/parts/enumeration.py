@@ -32,17 +32,21 @@ FEW = 9 * 16 * 7 * 6 * 5 * 2
 MARRIED = {"marital-status": "Married-civ-spouse", "relationship": "Husband"}
 # Kinds of work, which are left out of small spaces.
 WORK = {"workclass": 9, "occupation": 15}
-TEXT = """**Speed.** All inputs of the census network are enumerated. Four features are held at one value, and the range
-of the feature `hours-per-week` determines the number of inputs. onnxruntime alone evaluates the same number of inputs,
-which are already in memory. The two programs run alternately. The ratio compares processor times, because the load of
-the machine hardly affects them. The longest run is made once, in a separate process. onnxruntime alone evaluates half
-of the inputs before this run, and half after it. The threshold of the longest run is next to the gap, so the run cannot
-end early.
+TEXT = """This section compares an enumeration of all inputs with onnxruntime alone (the *bare* network), and measures
+the memory of an enumeration and its time at the threshold.
 
-**Memory.** The peak memory of a long run is compared with the peak memory of a short run. Each run has its own process.
+**Speed.** All inputs of the census network are enumerated. Four features are held at one value, and the range of the
+feature `hours-per-week` determines the number of inputs. The bare network evaluates the same number of inputs, which
+are already in memory. The two programs run alternately. The *ratio* is the speed of the enumeration divided by the
+speed of the bare network. Speeds refer to processor time, which the load of the machine hardly affects. The longest run
+is made once, in a separate process. The bare network evaluates half of the inputs before this run, and half after it.
+The threshold of the longest run is next to the gap, so the run cannot end early.
 
-**At the threshold.** The input space is small, and the gap is next to the threshold. The verdict is exact, and no
-option is needed."""
+**Memory.** The *ratio* is the peak memory of a long run divided by the peak memory of a short run. Each run has its own
+process.
+
+**At the threshold.** The input space is small, and the gap is next to the threshold. fairchain chooses enumeration
+without any option, so the verdict is exact."""
 TITLES = {
     "speed": ("Speed against bare onnxruntime", "enumeration", "bare network"),
     "memory": ("Peak memory of a long run against a short one", "long", "short"),

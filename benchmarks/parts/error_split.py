@@ -15,10 +15,11 @@ THRESHOLD, DELTA, LOW = 0.1, 0.1, 0.0
 FIRST_SEED = 10_000
 # A rule with twice delta spends delta on each answer.
 SPLITS = {"half of delta for each answer": DELTA, "the whole of delta for each answer": 2 * DELTA}
-TEXT = f"""The betting rule decides about two coupled coins with probabilities {LOW:g} and {LOW + THRESHOLD:g}, with
-threshold {THRESHOLD:g} and delta {DELTA:g}. The table compares two rules. The rule in use gives half of delta to each
-of the verdicts FAIR and UNFAIR. The other rule gives the whole delta to each of them. See [the
-verdict](../docs/mathematics.md#the-verdict)."""
+TEXT = f"""This section compares two ways to divide delta. Rounds of two groups are simulated. The groups have the rates
+{LOW:g} and {LOW + THRESHOLD:g}, so the gap equals the threshold {THRESHOLD:g}, and both FAIR and UNFAIR count as wrong.
+Delta is {DELTA:g}. The rule in use gives half of delta to each of the verdicts FAIR and UNFAIR. The other rule gives
+the whole delta to each of them. See [the verdict](../docs/mathematics.md#the-verdict). *Wrong* is the share of runs
+that end with FAIR or UNFAIR."""
 
 
 def run_once(rule: BettingRule, seed: int, most: int) -> Decision:

@@ -32,17 +32,24 @@ EVALUATIONS = 10_000_000
 # The network whose two threads are judged; those of other networks are reported.
 JUDGED = ("the census network, groups by race",)
 WIDTHS = (10, 64, 64, 2)
-TEXT = f"""Three models are evaluated for a fixed number of rounds, because their epsilon cannot be reached. The first
-model is a dense network ({"-".join(map(str, WIDTHS))}), which the tables also call the network of real features. The
-second model is the census network. The third model is a scikit-learn pipeline (a scaler and a forest of 100 trees),
-which is called through Python. Every executor has {WORKERS} workers of one thread on this machine. Clusters are started
-and have computed something before the clock starts. Processes of a pool start within the measured time and import
-scikit-learn, which takes one or two seconds. Runs are so long that this start is a small part of the measured time. The
-runs take turns. *Wall* and *processor* are the shortest times over all turns, because other programs can only make a
-run longer. *Processor* is the time of this process and all its descendants: workers, schedulers and other processes of
-a cluster. Certificates must be equal. The pipeline has no certificate, so the gaps and their bounds must be equal
-instead. *Cut* means that the budget of seconds ended a run, which then has other counts. The checks are about wall
-time, which other programs on the same cores disturb more than processor time."""
+TEXT = f"""This section compares executors, which distribute a run over workers: threads, processes, and the clusters
+Dask and Ray. Every executor has {WORKERS} workers of one thread on this machine. For comparison, some runs have one
+worker. Three models are evaluated:
+
+- a dense network ({"-".join(map(str, WIDTHS))}), which the tables also call the network of real features
+- the census network
+- a scikit-learn pipeline (a scaler and a forest of 100 trees), which is called through Python
+
+A run asks for an epsilon that cannot be reached, and therefore ends after a fixed number of rounds. The runs take
+turns. Clusters are started and have computed something before the clock starts. Processes of a pool start within the
+measured time and import scikit-learn, which takes one or two seconds. Runs are so long that this start is a small part
+of the measured time.
+
+*Wall* and *processor* are the shortest times over all turns, because other programs can only make a run longer.
+*Processor* is the time of this process and all its descendants: workers, schedulers and other processes of a cluster.
+Ratios refer to the first row of a table. The certificates of all rows must be equal. The pipeline has no certificate,
+so the gaps and their bounds must be equal instead. *Cut* means that the budget of seconds ended a run, which then has
+other counts. The checks are about wall time, which other programs disturb more than processor time."""
 
 
 @dataclass
@@ -248,8 +255,8 @@ def _most(side: Side, other: Side, sizes: Sizes) -> Check:
     same = compared(side, other)
     holds = wall <= CLUSTER_LIMIT and same == "equal"
     found = f"wall {wall:.2f}, certificates {same} (processor {processor:.2f})"
-    limit = f"wall at most {CLUSTER_LIMIT:g}, certificates equal"
-    return Check(f"{side.name} over threads", holds, found, limit, enforced=sizes.paper)
+    limit = f"wall at most {CLUSTER_LIMIT:g}, and certificates equal"
+    return Check(f"time of {side.name} / time of threads", holds, found, limit, enforced=sizes.paper)
 
 
 def _least(side: Side, other: Side, limit: float, sizes: Sizes) -> Check:
@@ -258,4 +265,5 @@ def _least(side: Side, other: Side, limit: float, sizes: Sizes) -> Check:
     same = compared(side, other)
     found = f"{gain:.2f} times as fast ({most:.2f} by processor time), certificates {same}"
     holds = gain >= limit and same == "equal"
-    return Check(f"{side.name} against {other.name}", holds, found, f"at least {limit:g} times", enforced=sizes.paper)
+    name = f"speed of {side.name} / speed of {other.name}"
+    return Check(name, holds, found, f"at least {limit:g} times", enforced=sizes.paper)

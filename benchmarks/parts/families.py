@@ -15,9 +15,10 @@ from fairchain.verification.family import verify_family
 
 # Together they may cost this times as much as one by one.
 MOST = 1.1
-TEXT = """Ten questions about the census network have delta 1e-6 for all verdicts together. The table compares the
-evaluations of two methods. In a family, all questions use one stream of inputs, and each input is evaluated once. If
-the questions are answered one by one, each question has its own run and a tenth of delta."""
+TEXT = """This section compares two methods to answer ten questions about the census network, with delta 1e-6 for all
+verdicts together. In a family (*together*), all questions use one stream of inputs, and each input is evaluated once.
+If the questions are answered *one by one*, each question has its own run and a tenth of delta. The table shows the sum
+of evaluations, as a mean over seeds."""
 
 
 def _questions(*changes: dict[str, Any]) -> list[Spec]:
@@ -61,11 +62,11 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # the
         rows.append([name, together, alone, together / alone])
         counts[count_name(name, "evaluations together")] = [each for each, _ in found]
     checks = [
-        Check(f"{name}: cost of ten questions together", ratio <= MOST, f"{ratio:.2f}", f"at most {MOST:g} of the sum")
+        Check(f"{name}: evaluations together / one by one", ratio <= MOST, f"{ratio:.2f}", f"at most {MOST:g}")
         for name, ratio in ratios.items()
     ]
     less = ratios["the same groups"]
-    checks.append(Check("the same groups are evaluated once", less < 1, f"{less:.2f}", "less than the sum"))
+    checks.append(Check("the same groups: fewer evaluations together", less < 1, f"ratio {less:.2f}", "below 1"))
     columns = [
         Column("ten questions about"),
         Column("together", ",.0f"),

@@ -25,8 +25,11 @@ FORMULAS = {
     "S": 'S=? [ "tenth" ]',
     "R": 'R=? [ F ("left" | "right") ]',
 }
-TEXT = """Each PCTL operator has one query. The query is answered for the probabilities themselves, and for intervals
-around the probabilities (2% of each probability to either side). There are six kinds of chains:
+TEXT = """This section measures how long fairchain takes to answer [queries](../docs/chains.md#queries) on large chains.
+There is one query for each PCTL operator: F (eventually), U (until), G (always), F<=100 (within 100 steps), S (steady
+state) and R (expected steps). Each query is answered twice: in the first table for the transition probabilities
+themselves, and in the second table for intervals around them (2% of each probability to either side). There are six
+kinds of chains:
 
 - *Layers* is like a chain learned from a feed-forward network.
 - *Line* and *square* are random walks whose ends are far apart.
@@ -35,7 +38,9 @@ around the probabilities (2% of each probability to either side). There are six 
   *steps*, these edges lead to the next graph only. In *clusters*, these edges lead to random states, so most states are
   one strongly connected component.
 
-*Power* is the slope of seconds against states on logarithmic scales."""
+*Power* is the slope of seconds against states on logarithmic scales. fairchain
+[refuses](../docs/chains.md#limits-of-the-computation) a query if it cannot compute a reliable answer. A dash marks a
+query that was refused."""
 ENDS = 10
 CLUSTERS = 100
 WIDTH = 0.02
@@ -142,5 +147,5 @@ def _table(*, bounds: bool, states: tuple[int, ...]) -> Table:
             seconds = [measure(kind, size, operator, bounds=bounds) for size in states]
             known = [(size, each) for size, each in zip(states, seconds, strict=True) if each is not None]
             rows.append([kind, operator, *seconds, power(known)])
-    title = "Bounds from interval chains" if bounds else "Values"
-    return Table(title, columns, rows, "A dash marks a query that was refused.")
+    title = "Bounds for intervals of the probabilities" if bounds else "Values for the probabilities themselves"
+    return Table(title, columns, rows)

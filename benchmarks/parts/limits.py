@@ -22,12 +22,16 @@ CHUNK = 8192
 # Rounds over their bound are at least 1 on average, and the mean of a few seeds may fall a little below; far below,
 # the bound or the counts would be wrong.
 LEAST, MOST = 0.7, 4.0
-TEXT = """**Rounds.** If a rule uses coupled rounds and is wrong with probability at most delta, it needs on average at
-least kl(delta, 1 - delta) / KL rounds (Wald). KL is the information that one round gives against the nearest
-distribution for which the verdict would be wrong. kl(a, b) is the same quantity for two coins with probabilities a and
-b. For a fair network, the pair of groups that is hardest to decide determines the nearest distribution. For an unfair
-network, KL refers to the nearest distribution in which *every* gap is at most the threshold. KL is computed from a
-large sample, so the bounds are estimates. The bound is computed for a known distribution. A rule that does not know the
+TEXT = """This section compares the rounds and evaluations of fairchain's verdicts with an information bound. The bound
+is a lower bound on the mean number of rounds of every rule that uses coupled rounds and is wrong with probability at
+most delta.
+
+**Rounds.** Such a rule needs on average at least kl(delta, 1 - delta) / KL rounds (Wald). KL is the Kullback-Leibler
+divergence between the true distribution of one round and the nearest distribution for which the verdict would be wrong.
+kl(a, b) is the Kullback-Leibler divergence between Bernoulli distributions with the parameters a and b. For a fair
+network, the pair of groups that is hardest to decide determines the nearest distribution. For an unfair network, KL
+refers to the nearest distribution in which *every* gap is at most the threshold. KL is computed from a large sample, so
+the bounds are estimates. The bound holds even for a rule that knows the distribution. A rule that does not know the
 distribution cannot attain the bound.
 
 **Evaluations.** The bound of evaluations applies only to rules that decide each pair by rounds in which both groups of
@@ -145,19 +149,19 @@ def distance(case: Case, seeds: int, rounds: int) -> Distance:
 def _about_texts(sizes: Sizes, texts: list[Case]) -> str:
     if texts:
         return (
-            f" The cases about comments have {sizes.text_seeds} seeds. A round of these cases has the texts at one "
-            "position in the ordered texts of every group, and the bound is computed from "
-            f"{sizes.text_truth // 4:,} such rounds."
+            f" The cases about comments have {sizes.text_seeds} seeds. A round of these cases has one text of "
+            "each group, and all texts of a round have the same position in the ordered texts of their group. The "
+            f"bound is computed from {sizes.text_truth // 4:,} such rounds."
         )
     why = "their data are not here" if sizes.text_seeds else "at this size"
     return f" The two cases about comments are left out: {why}."
 
 
 def _bound_table(found: list[Distance], *, texts: str) -> Table:
-    columns = [Column("network"), Column("case"), Column("verdict"), Column("least rounds", ",.0f")]
-    columns += [Column("rounds", ",.0f"), Column("rounds / least", ".2f")]
-    columns += [Column("evaluations, bound of pairwise rules", ",.0f")]
-    columns += [Column("evaluations", ",.0f"), Column("evaluations / that bound", ".2f")]
+    columns = [Column("network"), Column("case"), Column("verdict"), Column("bound of rounds", ",.0f")]
+    columns += [Column("rounds", ",.0f"), Column("rounds / bound", ".2f")]
+    columns += [Column("bound of evaluations", ",.0f")]
+    columns += [Column("evaluations", ",.0f"), Column("evaluations / bound", ".2f")]
     rows: list[list[Cell]] = [
         [
             each.case.owner, each.case.name, each.verdict, each.bound.rounds, each.rounds, each.of_rounds,
@@ -167,7 +171,7 @@ def _bound_table(found: list[Distance], *, texts: str) -> Table:
     ]  # fmt: skip
     note = (
         "The ratio of rounds cannot be below 1 on average, but the mean of a few seeds varies. The ratio of "
-        f"evaluations could be below 1 for a rule of another kind.{texts}"
+        f"evaluations could be below 1 for a rule that does not decide each pair by its own rounds.{texts}"
     )
     return Table("Evaluations at delta 1e-6 against the information bound", columns, rows, note)
 
@@ -175,10 +179,10 @@ def _bound_table(found: list[Distance], *, texts: str) -> Table:
 def _near_the_bound(found: list[Distance]) -> Check:
     ratios = [each.of_rounds for each in found]
     return Check(
-        "rounds over the least that any rule needs, means over seeds",
+        "rounds / information bound, mean over seeds, in every case",
         min(ratios) >= LEAST and max(ratios) <= MOST,
         f"{min(ratios):.2f} to {max(ratios):.2f}",
-        f"{LEAST:g} to {MOST:g} (the mean of few seeds can be below 1)",
+        f"{LEAST:g} to {MOST:g} (below 1 is possible, because seeds are few)",
     )
 
 

@@ -23,10 +23,12 @@ FEATURES, WIDTHS = 6, (12, 10)
 GROUP = FEATURES  # the group comes last, 0 or 1
 SMALLEST_GAP = 0.1
 ROUNDS = 20_000
-TEXT = """The networks are random, with two hidden layers of 12 and 10 neurons. The decision depends on the group only
-through one planted unit. A planted neuron is ranked among the neurons of its layer, and a planted feature is ranked
-among the features. The table counts how often the planted unit is *first* by its effect on the gap, and how often by
-the paper's sensitivity. In a tie, the planted unit is ranked last."""
+TEXT = """This section compares two measures by which the cause of a gap can be found: the effect on the gap, which
+fairchain measures, and the paper's sensitivity. The networks are random, with two hidden layers of 12 and 10 neurons.
+The decision depends on the group only through one *planted* unit. A planted neuron is ranked among the neurons of its
+layer, and a planted feature is ranked among the features. The table counts in how many networks the planted unit is
+*first* by each measure. In a tie, the planted unit is ranked last. The last column shows the largest gap, over all
+networks of a family, that remains after the intervention on the planted unit."""
 # What was planted, by family.
 PLANTED = {
     "plain": "the only neuron of the first layer that receives the group",
@@ -209,7 +211,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # net
     """Look for the planted unit in every network of every family."""
     columns = [Column("family"), Column("what was planted"), Column("networks", "d"), Column("first by effect", "d")]
     columns += [Column("first by the paper's sensitivity", "d"), Column("mean gap", ".3f")]
-    columns += [Column("largest gap left", ".4f")]
+    columns += [Column("largest gap after the intervention", ".4f")]
     rows: list[list[Cell]] = []
     counts: dict[str, list[int | None]] = {}
     for family, what in PLANTED.items():

@@ -17,10 +17,12 @@ from fairchain.statistics.rules import BatchPlan, every_pair
 
 THRESHOLD = 0.1
 DELTAS = (0.05, 1e-6)
-TEXT = """The table compares two rules: bounds from the counts of each group, and rounds that pair one row of every
-group. The true rates are known. Tables grow by a factor of 1.1 until the rule reaches a verdict. The table shows how
-many rows each rule needs, as a mean over seeds. Pairing works best for groups of equal size, but in practice tables
-have small groups. See [independent groups](../docs/mathematics-tables.md#independent-groups)."""
+TEXT = """This section compares two rules that decide from the rows of a sample. One rule computes bounds from the
+counts of each group. The other rule makes rounds that pair one row of every group. The rows are simulated with known
+rates. Tables grow by a factor of 1.1 until the rule reaches a verdict. The table shows how many rows each rule needs,
+as a mean over seeds. *Ratio* is the number of rows by pairs divided by the number of rows by counts. Pairing works best
+for groups of equal size. In practice, tables have small groups, so fairchain uses counts. See [independent
+groups](../docs/mathematics-tables.md#independent-groups)."""
 
 
 @dataclass(frozen=True)

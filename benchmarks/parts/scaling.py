@@ -30,14 +30,17 @@ MEMORY_LIMIT = 1.5
 WORTHWHILE = 0.75
 # Seconds below which a point is measured again.
 SHORT = 5.0
-TEXT = f"""Networks are random and dense, with ReLU and real features. A run has a fixed number of rounds, because its
-epsilon cannot be reached. Each run has its own process, whose peak memory is read at the end. Networks are loaded
-before the clock starts. If a run takes less than {SHORT:g} s, it is measured several times. The tables show the
-shortest time and the largest memory. *Power* is the slope on logarithmic scales over all points, and *last* is the
-slope of the last two points. Linear growth has the slope 1. Small sizes have a smaller slope, because every run has a
-fixed cost. *Network's work, last* is the slope of the number of multiplications that one thread makes in the network.
-If only these multiplications took time, time would grow with this slope. The column *why* states a reason and, after
-the colon, the slope that we expect for large sizes."""
+TEXT = f"""This section measures how time and memory grow with the numbers of groups, features, rounds, threads and
+states, and with the width and depth of the network. Networks are random and dense, with ReLU and real features. A run
+asks for an epsilon that cannot be reached, and therefore ends after a fixed number of rounds. Each run has its own
+process, whose peak memory is read at the end. Networks are loaded before the clock starts. If a run takes less than
+{SHORT:g} s, it is measured several times. The tables show the shortest time and the largest memory.
+
+*Power* is the slope on logarithmic scales over all sizes, and *last* is the slope of the last two sizes. Linear growth
+has the slope 1. Small sizes have a smaller slope, because every run has a fixed cost. *Network's work, last* is the
+slope of the number of multiplications that one thread makes in the network. If only these multiplications took time,
+time would grow with this slope. The column *why* states a reason and, after the colon, the slope that we expect for
+large sizes."""
 # What time can grow by in the long run, by what the program does.
 WHY = {
     "groups": "evaluations grow with the number of groups, and counts of pairs with its square: 1 to 2",
@@ -238,7 +241,7 @@ def _table(axis: Axis) -> Table:
     chains = axis.name == "states"
     columns = [Column(axis.unit, ",d"), Column("seconds", ".3f"), Column("rounds", ",d")]
     columns += [Column("seconds of a query", ".4f") if chains else Column("evaluations", ",d")]
-    columns += [Column("peak MiB", ".0f"), Column("of it before the run", ".0f"), Column("ended by")]
+    columns += [Column("peak MiB", ".0f"), Column("MiB before the run", ".0f"), Column("ended by")]
     rows: list[list[Cell]] = []
     for point in axis.points:
         each = point.found
@@ -267,8 +270,8 @@ def _flat_memory(axis: Axis) -> Check:
     """Check the memory of the longest run, which must be complete."""
     longest = max(point.size for point in axis.points)
     complete = {point.size: point.found for point in axis.points if point.complete and point.found is not None}
-    name = f"peak memory of {longest:,} rounds over that of the shortest run"
-    required = f"at most {MEMORY_LIMIT:g}, the run complete"
+    name = f"peak memory of {longest:,} rounds / peak memory of the shortest run"
+    required = f"at most {MEMORY_LIMIT:g}, and all rounds are made"
     if longest not in complete:
         return Check(name, False, f"{longest:,} rounds were not completed", required)
     peaks = [found.peak for found in complete.values()]
@@ -279,7 +282,7 @@ def _flat_memory(axis: Axis) -> Check:
 def _all_complete(found: list[Axis]) -> Check:
     points = [point for axis in found for point in axis.points]
     done = sum(point.complete for point in points)
-    name = "points measured to their end, none stopped by its time"
+    name = "runs that made all rounds within their time limit"
     return Check(name, done == len(points), f"{done} of {len(points)}", "all")
 
 

@@ -29,20 +29,25 @@ CENSUS, CREDIT = ("census", "sex"), ("credit", "age")
 # Inputs of each group: as many as the paper's traces give, and 16 times that.
 INPUTS = TABLE[CENSUS].traces // 2
 TIMES = (1, 16)
-TEXT = """The paper ranks features and neurons by their *sensitivity*. Sensitivity is the product of two numbers: how
-much more often one group reaches a state than another group, and how often this state leads to the outcome. The paper's
-figure shows census by sex. The values in the figure are divided by the largest value, and capital gain has the largest
-value. The paper draws uniform inputs. No uniform feature depends on the group, so the true sensitivity of every feature
-is 0, and the counted values are sampling error. We compute the same formula for several seeds, with as many inputs of
-each group as in the paper. In our figure of the sensitivity, bars show medians, and lines extend from the smallest to
-the largest value. In the other figures, lines show the bounds of the effects. The paper does not state into how many
-states it divided each feature. We use the states of `explain`, so the paper's points may lie outside our lines.
+TEXT = """This section compares two measures of features and neurons: the paper's *sensitivity*, and the *effect* on the
+gap that fairchain measures. The first table repeats the paper's figure of sensitivities for census by sex.
 
-fairchain measures the *effect* of an intervention on a unit, which is the amount by which the intervention reduces the
-gap between the two groups. For uniform inputs, the intervention sets a numeric feature to its mean, and a categorical
-feature to its first value, because all values are equally frequent. A neuron gets the value that it has for another
-input. The bounds of all effects hold simultaneously with probability 1 - 1e-6. A negative effect means that the
-intervention increases the gap."""
+**Sensitivity** is the product of two numbers: how much more often one group reaches a state than another group, and how
+often this state leads to the outcome. The values in the paper's figure are divided by the largest value, which is the
+value of capital gain. We divide the values of each of our runs in the same way. The paper draws uniform inputs. No
+uniform feature depends on the group, so the true sensitivity of every feature is 0, and the counted values are sampling
+error. To show this, we compute the paper's formula for several seeds, with as many inputs of each group as in the
+paper. The paper does not state into how many states it divided each feature. We use the states of `explain`, so the
+paper's values may lie outside the range of our values.
+
+The **effect** of an intervention on a unit is the amount by which the intervention reduces the gap between the two
+groups. A negative effect means that the intervention increases the gap. For uniform inputs, the intervention sets a
+numeric feature to its mean. It sets a categorical feature to its first value, because all values are equally frequent.
+It gives a neuron the value that this neuron has for another input. The bounds of all effects hold simultaneously with
+probability 1 - 1e-6.
+
+In our figure of the sensitivity, bars show medians, and lines extend from the smallest to the largest value. In the
+other figures, lines show the bounds of the effects."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ def _figure_table(census: list[Features]) -> Table:
     columns = [Column("feature"), Column("the paper's figure", ".3f")]
     for each in census:
         columns += [
-            Column(f"its formula, {each.network}: median [least, most]"),
+            Column(f"the paper's formula, {each.network}: median [smallest, largest]"),
             Column(f"effect on the gap, {each.network} [bounds]"),
         ]
     rows: list[list[Cell]] = []
@@ -162,15 +167,15 @@ def _said(each: Features) -> str:
     """Return the findings on one network in words."""
     clear = [unit.name for unit in each.found.ranked() if unit.effect.low > 0 or unit.effect.high < 0]
     return (
-        f"On {each.network}, the gap is {each.found.gap:.4f}. The values of our {len(each.runs)} runs enclose "
-        f"{each.inside} of the paper's {len(SENSITIVITIES)} points. The bounds of the effect exclude 0 for: "
-        f"{', '.join(clear) or 'none'}."
+        f"On {each.network}, the gap is {each.found.gap:.4f}. For {each.inside} of {len(SENSITIVITIES)} "
+        f"features, the paper's value is within the range of our {len(each.runs)} runs. The bounds of the effect "
+        f"exclude 0 for {', '.join(clear) or 'no feature'}."
     )
 
 
 def _noise_table(found: list[Features]) -> Table:
     columns = [Column("case"), Column("inputs of each group", ",d"), Column("largest sensitivity, mean", ".4f")]
-    columns += [Column("came first, in how many runs")]
+    columns += [Column("features with the largest sensitivity, and in how many runs")]
     rows: list[list[Cell]] = [
         [each.title, INPUTS * times, fmean(map(max, runs)), came_first(runs, [unit.name for unit in each.units])]
         for each in found
@@ -192,9 +197,9 @@ def came_first(runs: Sequence[Sequence[float]], names: Sequence[str]) -> str:
 
 
 def _features_table(found: Explanation) -> Table:
-    columns = [Column("feature"), Column("effect on the gap [bounds]"), Column("gap left", ".4f")]
+    columns = [Column("feature"), Column("effect on the gap [bounds]"), Column("gap after the intervention", ".4f")]
     rows: list[list[Cell]] = [[unit.name, f"{unit.effect:.4f}", unit.remaining] for unit in found.ranked()]
-    note = f"{_gap_of(found)}. The true sensitivity of every feature is 0 here too."
+    note = f"{_gap_of(found)}. Inputs are uniform, so the true sensitivity of every feature is 0."
     return Table("Credit by age: features", columns, rows, note)
 
 
@@ -210,8 +215,8 @@ def _first(found: Explanation) -> list[Influence]:
 
 
 def _neurons_table(found: Explanation) -> Table:
-    columns = [Column("neuron"), Column("effect on the gap [bounds]"), Column("gap left", ".4f")]
-    columns += [Column("the paper's sensitivity", ".4f"), Column("as a share of the largest", ".2f")]
+    columns = [Column("neuron"), Column("effect on the gap [bounds]"), Column("gap after the intervention", ".4f")]
+    columns += [Column("the paper's sensitivity", ".4f"), Column("sensitivity / largest sensitivity", ".2f")]
     units = _first(found)
     rows: list[list[Cell]] = [
         [unit.name, f"{unit.effect:.4f}", unit.remaining, unit.sensitivity.estimate, unit.share] for unit in units

@@ -19,13 +19,15 @@ from benchmarks.sizes import Sizes
 
 LATENCY, CONNECTIONS, FIRST = 0.05, 16, 200
 LEAST = 0.9
-TEXT = """A service in a separate process answers each request after 50 ms. Each request has one input, and 16
-connections are used. The first question counts the rows of a table, and the second question samples drawn inputs. The
-size of a batch of drawn inputs follows from the counts of the previous batch. While the last answers of a batch are on
-their way, idle connections request the inputs that are expected next. The column *busy* of the last table is a ratio
-for the requests after the first 200. Its numerator is the time in which the service works on these requests, measured
-by the service. Its denominator is 16 (connections) times the time from the 201st request to the end of the last
-request."""
+TEXT = """This section measures whether fairchain keeps a slow service busy. A service in a separate process answers
+each request after 50 ms. Each request has one input, and 16 connections are used. The first question counts the rows of
+a table, and the second question samples drawn inputs. The size of a batch of drawn inputs follows from the counts of
+the previous batch. While the last answers of a batch are on their way, idle connections request the inputs that are
+expected next.
+
+The *utilisation* of the connections is a ratio for the requests after the first 200. Its numerator is the time in which
+the service works on these requests, measured by the service. Its denominator is 16 (connections) times the time from
+the 201st request to the end of the last request."""
 
 
 @contextmanager
@@ -79,9 +81,9 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # the
         share = busy([(first, last) for first, last in spans])
         rows.append([name, len(spans), took, share])
         asked = f"at least {LEAST:g}"
-        what = f"{name}: the service is kept busy"
+        what = f"{name}: utilisation of the connections"
         checks.append(Check(what, share >= LEAST, f"{share:.3f}", asked, enforced=sizes.paper))
-    columns = [Column("question"), Column("requests", ",d"), Column("seconds", ".1f"), Column("busy", ".3f")]
+    columns = [Column("question"), Column("requests", ",d"), Column("seconds", ".1f"), Column("utilisation", ".3f")]
     title = f"A service of {1000 * LATENCY:.0f} ms with {CONNECTIONS} connections"
     settings: dict[str, str | int | float | None] = {"latency": LATENCY, "connections": CONNECTIONS}
     return PartResult(text=TEXT, tables=[Table(title, columns, rows)], settings=settings, checks=checks)

@@ -37,17 +37,19 @@ FAILURES = (0.0, 1.0, 20.0)
 # Microseconds that a run of size paper measured, on a machine with other work: for a tally in a reply, and for a reply
 # without and with a scheduler. A simulation from these costs has the same counts everywhere; docs/scaling.md has them.
 KEPT_TALLY, KEPT_REPLIES = 9.6, {"none": 58.0, "Dask": 3210.0, "Ray": 786.0}
-TEXT = f"""This part estimates what 10<sup>12</sup> evaluations would cost on {WORKERS:,} cores. No run used so many
-cores. The *coordinator* is the process that starts a run and adds up the counts. The part *measures* two processor
-times of the coordinator: the time for a reply, and the time for each tally in the reply. A tally contains the counts of
-{CHUNK:,} rounds of four groups. The coordinator runs the code of a real run (`Sampler.run`) with {WORKERS:,} workers
-that answer immediately. The time that Dask or Ray adds to a reply is measured with requests without work. This is the
-time of the process that contains Dask's client and scheduler, or Ray's driver.
+TEXT = f"""This section estimates what 10<sup>12</sup> evaluations would cost on {WORKERS:,} cores. No run used so many
+cores. The *coordinator* is the process that starts a run and adds up the counts.
 
-The complete run is *simulated*, with a fixed seed. Workers make 60% to 110% of {SPEED:.0e} evaluations a second. They
+The first table is *measured*. It shows the processor time of the coordinator for a reply, and its note states the time
+for each tally in the reply. A tally contains the counts of {CHUNK:,} rounds of four groups. The coordinator runs the
+code of a real run (`Sampler.run`) with {WORKERS:,} workers that answer immediately. The time that Dask or Ray adds to a
+reply is measured with requests without work. This processor time is the time of the process that contains Dask's client
+and scheduler, or Ray's driver. The coordinator *saturates* if replies arrive faster than it can process them.
+
+The second table is *simulated*, with a fixed seed. Workers make 60% to 110% of {SPEED:,.0f} evaluations a second. They
 fail at random and are then away for {AWAY:g} seconds. The program determines the batches and divides them into groups
 of chunks. Lost groups of chunks are sent again. The coordinator processes the replies one by one. The counts do not
-depend on the workers."""
+depend on the workers. *Perfect workers* are the same workers if they never fail and are never idle."""
 
 
 class AtOnce(Executor):
@@ -225,9 +227,10 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # not
         Column("microseconds a reply", ",.0f"),
         Column("replies of one tally a second", ",.0f"),
     ]
-    heads += [Column("cores until it saturates", ",.0f")]
+    heads += [Column("cores until the coordinator saturates", ",.0f")]
     columns = [Column("scheduler"), Column("failures of a worker an hour", "g"), Column("seconds", ",.0f")]
-    columns += [Column("perfect workers", ",.0f"), Column("lost groups", ",d"), Column("coordinator busy, %", ".0f")]
+    columns += [Column("seconds with perfect workers", ",.0f"), Column("lost groups of chunks", ",d")]
+    columns.append(Column("time in which the coordinator works, %", ".0f"))
     each = (
         f"Each tally in a reply takes {1e6 * per_tally:.1f} microseconds, so the coordinator can add "
         f"{1 / per_tally:,.0f} tallies a second."

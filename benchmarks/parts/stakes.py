@@ -15,12 +15,16 @@ from fairchain.statistics.e_values import BETS, LOG_SHARES
 # Values of [group i gets the outcome] - [group j gets it].
 DIFFERENCES = np.array([1.0, 0.0, -1.0])
 
-TEXT = """The expected growth of the [wealth](../docs/mathematics.md#betting) is computed and not sampled, so the
-numbers are the same on every machine. The *cost* of [stakes](../docs/mathematics.md#the-stakes) in a situation is a
-ratio. The wealth of each stake is assumed to grow at its expected logarithmic rate. The numerator is the number of
-rounds until the total wealth reaches 1/alpha for the error probability alpha. The denominator is this number of rounds
-for the best single stake. Each situation has a threshold of 0.02 to 0.2, a gap of -0.5 to 2.5 times the threshold, and
-a disagreement of 1% to 50%. Disagreement is the share of rounds in which the decisions of the two groups differ."""
+TEXT = """This section compares two choices of [stakes](../docs/mathematics.md#the-stakes) by their *cost*. *In use* are
+the stakes of fairchain. *Twelve equal* are 12 stakes with equal shares, where each stake is half of the previous stake.
+The cost in a situation is a ratio. The numerator is the number of rounds until the total
+[wealth](../docs/mathematics.md#betting) reaches 1/alpha for the error probability alpha. The denominator is this number
+of rounds for the best single stake.
+
+The wealth of each stake is assumed to grow at its expected logarithmic rate. This rate is computed and not sampled, so
+the numbers are the same on every machine. Each situation has a threshold of 0.02 to 0.2, a gap of -0.5 to 2.5 times the
+threshold, and a disagreement of 1% to 50%. Disagreement is the share of rounds in which the decisions of the two groups
+differ."""
 Floats = NDArray[np.float64]
 Situation = tuple[Floats, Floats]
 

@@ -18,11 +18,15 @@ PLANTED = ((2, 0), (3, 1), (0, 1))
 SHARE, THRESHOLD, DELTA, RATE = 0.02, 0.1, 0.05, 0.5
 ROWS = 60_000
 MOST_WRONG = DELTA
-TEXT = f"""Each table has {ROWS:,} rows and five categorical features. Each row gets the outcome with probability
-{RATE:g}. The planted subgroup is an intersection of three features and contains {SHARE:.0%} of the rows. In the planted
-subgroup, the probability of the outcome is lower by {2 * THRESHOLD:g}, which is twice the threshold. All intersections
-of up to three features are searched at delta {DELTA:g}. A naive search selects the subgroup with the largest estimated
-gap and computes a 95% interval for this subgroup alone."""
+TEXT = f"""This section measures how often a subgroup search finds a subgroup that was planted in a table, and how often
+the search is wrong if none was planted. The section compares this search with a naive search, which selects the
+subgroup with the largest estimated gap and computes a 95% interval for this subgroup alone.
+
+Each table has {ROWS:,} rows and five categorical features. Each row gets the outcome with probability {RATE:g}. The
+planted subgroup is an intersection of three features and contains {SHARE:.0%} of the rows. In the planted subgroup, the
+probability of the outcome is lower by {2 * THRESHOLD:g}, which is twice the threshold. In tables without a planted
+subgroup, the true gap of every subgroup is 0. All intersections of up to three features are searched at delta
+{DELTA:g}."""
 
 
 def table(seed: int, *, planted: bool) -> dict[str, NDArray[np.generic]]:
@@ -80,8 +84,13 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # tab
         text=TEXT,
         tables=[Table(f"Search among {without[0].candidates:,} subgroups", columns, rows)],
         checks=[
-            Check("planted subgroups are certified", share >= 0.95, f"{share:.1%}", "at least 95%"),
-            Check("false finds", sum(false) / runs <= MOST_WRONG, f"{sum(false) / runs:.1%}", f"at most {DELTA:.0%}"),
+            Check("tables in which the planted subgroup is certified", share >= 0.95, f"{share:.1%}", "at least 95%"),
+            Check(
+                "tables without a planted subgroup and with a wrong result",
+                sum(false) / runs <= MOST_WRONG,
+                f"{sum(false) / runs:.1%}",
+                f"at most {DELTA:.0%}",
+            ),
         ],
         settings={"seeds": f"0 to {runs - 1}, 10,000 to {10_000 + runs - 1:,}"},
         counts={count_name("planted", f"certified of {runs} tables"): [sum(certified)]} if sizes.paper else {},

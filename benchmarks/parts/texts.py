@@ -35,15 +35,21 @@ RESIDENT = 2**13
 
 
 TITLES = {
-    "network": ("Processor time of a warm verify against bare onnxruntime on as many texts", "verify", "bare"),
-    "drawing": ("Share of it that drawing takes, synonyms included", "drawing", "verify"),
-    "synonyms": ("Share of it that replacing words by synonyms takes", "synonyms", "verify"),
-    "shell": ("Verdict at delta 1e-6 from the shell against the paper's time", "ours", "paper"),
-    "estimate": (f"Everything within {ACCURACY:g} at delta 1e-6, from the shell", "ours", "paper"),
+    "network": ("Processor time of a warm verify and of the bare network on as many texts", "verify", "bare"),
+    "drawing": ("Share of the time of verify that drawing takes, synonyms included", "drawing", "verify"),
+    "synonyms": ("Share of the time of verify that replacing words by synonyms takes", "synonyms", "verify"),
+    "shell": ("Time of a verdict at delta 1e-6 from the shell, and the paper's time", "ours", "paper"),
+    "estimate": (f"Time of estimate mode at epsilon {ACCURACY:g}, delta 1e-6, and the paper's time", "ours", "paper"),
 }
-TEXT = """The first three tables show ratios of processor times, with one thread on each side. The last two tables
-compare the wall time of commands with the minutes that the paper reports. The paper's network has the same size and ran
-on its authors' laptop. Wall times are meaningful only if no other program runs."""
+TEXT = """This section compares the time of `verify` on texts with the time of onnxruntime alone (the *bare* network),
+and with the times that the paper reports. *Observed* and *swapped* name [the population of
+texts](../docs/text.md#observed-and-swapped-texts).
+
+The first three tables show ratios of processor times, with one thread on each side. The last two tables show how many
+times as fast a command of fairchain is as the paper's program. The ratio is the time that the paper reports, divided by
+the wall time of the command. The paper's network has the same size and ran on its authors' laptop. Wall times are
+meaningful only if no other program runs. The checks name the five tables in this order: *network*, *drawing*,
+*synonyms*, *shell* and *estimate*."""
 
 
 def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # the network that ships
@@ -171,7 +177,7 @@ def against_the_paper(protected: str, reading: str, sizes: Sizes) -> Iterator[Ra
         found = verify(None, spec_of(protected, reading, **changes), seed=0)
         note = (
             f"{found.decision.name}, gap {found.gap}; {found.rounds:,} rounds, {found.evaluations:,} evaluations, "
-            f"{found.seconds:.2f} s of it sampling; the paper: {reported.traces:,} traces"
+            f"sampling took {found.seconds:.2f} s; the paper: {reported.traces:,} traces"
         )
         name = f"{protected}, {reading}"
         yield Ratio(

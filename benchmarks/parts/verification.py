@@ -32,11 +32,16 @@ from benchmarks.sizes import Sizes
 from fairchain import OnnxModel, Verdict, verify
 
 DELTAS = (0.1, 0.05, DELTA)
-TEXT = """In each case, the property is: the largest difference of P(outcome) between two values of the protected
-feature is at most 0.1. *Evaluations* is the number of evaluations of the network, as a mean over seeds. Times are
-medians of one call of `verify` on all cores, after the network was loaded. *States* is the number of states of the
-chain start -> group -> label, as in the paper. The *true gap* comes from one large run of rounds that no verdict has
-used."""
+TEXT = """This section verifies the paper's cases with fairchain, and compares evaluations and times with those that the
+paper reports. Six cases are about feed-forward networks, and two cases are about comments. In each case, the property
+is: the largest difference of P(outcome) between two values of the protected feature is at most 0.1.
+
+- *Evaluations* is the number of evaluations of the network, as a mean over seeds. The paper calls an evaluation a
+  *trace*.
+- *Ms* is the time of one call of `verify` on all cores in milliseconds, as a median over seeds. The network was loaded
+  before the call.
+- *States* is the number of states of the chain start -> group -> label, as in the paper.
+- The *true gap* comes from one large run of rounds that no verdict has used."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,7 @@ def _beside_the_paper(best: dict[Case, Verdicts], truths: dict[Case, Truth]) -> 
     )
     if otherwise:
         note += f" For {', '.join(otherwise)}, the verdict differs from the paper's, because the gap differs."
-    return Table("The same beside what the paper reports", columns, rows, note)
+    return Table("Verdicts beside what the paper reports", columns, rows, note)
 
 
 def _unit(seconds: float) -> str:
@@ -200,7 +205,7 @@ def _intervals_right(best: dict[Case, Verdicts], truths: dict[Case, Truth]) -> C
         for case, each in best.items()
         for v in each.verdicts
     ]
-    name = "bounds of the gap that contain the true one (itself known within 0.005)"
+    name = "bounds of the gap that contain the true gap (which is known within 0.005)"
     return Check(name, all(inside), f"{sum(inside)} of {len(inside)}", "all")
 
 
@@ -221,10 +226,13 @@ def _known_networks(best: dict[Case, Verdicts]) -> list[Check]:
     most = f"{shares[worst]:.2f} at most ({worst.name})"
     return [
         Check(
-            "bounds that contain the known gap of the paper's network", all(hits), f"{sum(hits)} of {len(hits)}", "all"
+            "bounds that contain the gap that another program estimated from a large sample, the paper's networks",
+            all(hits),
+            f"{sum(hits)} of {len(hits)}",
+            "all",
         ),
         Check(
-            "evaluations as a share of those of a simple prototype of the betting rule",
+            "evaluations / evaluations of a simple prototype program for the betting rule",
             shares[worst] <= 1,
             most,
             "at most 1 in every case",
@@ -240,7 +248,7 @@ def _fewer_than_traces(best: dict[Case, Verdicts]) -> list[Check]:
         seed = max(
             v.evaluations / case.reported.traces for case, each in best.items() for v in each.verdicts if case in shares
         )
-        name = f"evaluations at delta 1e-6 on {_of(owner)} networks, as a share of the paper's traces at 0.1"
+        name = f"evaluations at delta 1e-6 on {_of(owner)} networks / the paper's traces at delta 0.1"
         found = f"{shares[worst]:.2f} at most ({worst.name}); {seed:.2f} in the worst single run"
         checks.append(Check(name, shares[worst] < 1, found, "below 1 in every case"))
     return checks
@@ -299,7 +307,7 @@ def _together(cases: Sequence[Case], owner: str, sizes: Sizes) -> tuple[list[Cel
     seconds = [_seconds_of_all(six, seed) for seed in range(max(3, sizes.turns))]
     limit = paper.FASTEST
     found = f"{median(seconds):.3f} s (fastest {min(seconds):.3f} s)"
-    name = f"six feed-forward cases on {_of(owner)} networks decided together, networks read from their files"
+    name = f"time to read {_of(owner)} networks and decide the six feed-forward cases, one after another"
     check = Check(
         name, median(seconds) < limit, found, f"below {limit} s, the paper's fastest single case", sizes.paper
     )
@@ -317,5 +325,5 @@ def _seconds_of_all(cases: Sequence[Case], seed: int) -> float:
 def _together_table(rows: list[list[Cell]]) -> Table:
     columns = [Column("networks"), Column("cases", "d"), Column("seconds, median", ".3f"), Column("best", ".3f")]
     columns.append(Column("paper's fastest single case, seconds", ".2f"))
-    note = "The time to read the networks is included."
+    note = "The six cases are decided one after another. The time to read the networks is included."
     return Table("The six feed-forward cases together, at delta 1e-6", columns, rows, note)
