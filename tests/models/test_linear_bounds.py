@@ -189,7 +189,7 @@ def test_nothing_is_claimed_where_numbers_may_overflow() -> None:
 
 
 def large_terms(alpha: float) -> Any:
-    """Copies a, then adds copies with weights that cancel: the exact sum is b, but partial sums or products are huge."""
+    """Adds copies of an input with weights that cancel: the exact sum is b, but products or partial sums are huge."""
     nodes = [
         node("MatMul", ["x", "copies"], ["m"]),
         node("Gemm", ["m", "w", "b"], ["z"], alpha=alpha),

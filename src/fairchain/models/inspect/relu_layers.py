@@ -56,8 +56,8 @@ class AffineLayer:
     tiny
         (outputs,): the contribution of underflow to the error.
     peak_weights, peak_bias
-        (inputs,) and a number: in every step, no number, product or partial sum is larger than peak_weights @ |inputs| +
-        peak_bias, apart from rounding.
+        (inputs,) and a number: apart from rounding, no number, product or partial sum of any step is larger than
+        peak_weights @ |inputs| + peak_bias.
     terms
         Largest number of roundings of a number from the inputs to an output.
     unit
@@ -236,9 +236,10 @@ class _Reader:
             return None
         lasts = [part.last for part in parts]
         arrays = [(each.weights, each.bias, each.weight_size, each.bias_size, each.tiny) for each in lasts]
+        weights, bias, weight_size, bias_size, tiny = map(np.concatenate, zip(*arrays, strict=True))
         peaks = np.maximum.reduce([each.peak_weights for each in lasts]), max(each.peak_bias for each in lasts)
         terms, unit = max(each.terms for each in lasts), max(each.unit for each in lasts)
-        last = AffineLayer(*map(np.concatenate, zip(*arrays, strict=True)), *peaks, terms, unit)
+        last = AffineLayer(weights, bias, weight_size, bias_size, tiny, *peaks, terms, unit)
         return _Flow(parts[0].done, last, parts[0].kind)
 
     def _product(self, node: NodeProto, flow: _Flow) -> _Flow | None:
