@@ -103,6 +103,19 @@ def test_intervals_hold_together_at_all_times(rates: tuple[float, ...], measure:
     assert missed <= 15
 
 
+def test_which_rate_of_a_pair_is_smaller_follows_from_the_rounds_of_both() -> None:
+    """The bounds are those of these rounds. By all rounds the other rate is smaller, and its bound was cut at 2."""
+    together = np.array([[90, 60, 0], [60, 60, 0], [0, 0, 0]])
+    alone = np.array([[180, 0], [0, 0]])
+    both = Tally.of_batch(4000, np.array([together]), (0, 1, 2), 3)
+    tally = both + Tally.of_batch(4000, np.array([alone]), (1, 2), 3)
+    assert tally.rates[0, 0] < tally.rates[0, 1]
+    found, same = (pair_intervals(each, 1e-7, every_pair(3, 1), "ratio")[0, 0, 1] for each in (tally, both))
+    assert found == same
+    # The first rate may be more than twice the second one.
+    assert found.low < 0.5
+
+
 def test_a_ratio_of_two_intervals_is_never_above_one() -> None:
     assert ratio_between(Interval(0.2, 0.1, 0.3), Interval(0.4, 0.25, 0.5)) == Interval(0.5, 0.2, 1.0)
     assert ratio_between(Interval(0.4, 0.4, 0.4), Interval(0.2, 0.2, 0.2)) == Interval(0.5, 0.5, 0.5)

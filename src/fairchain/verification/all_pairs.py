@@ -109,7 +109,9 @@ def pair_intervals(
     below, above = pair_bounds(payoff.cells(tally), math.log(bounds / spend), payoff)
     found = {}
     for row, i, j in np.argwhere(np.triu(compared)).tolist():
-        more, less = (j, i) if payoff.relative and tally.rates[row, i] <= tally.rates[row, j] else (i, j)
+        # By the rounds of both, from which the bounds are: other rounds can show the opposite.
+        turned = payoff.relative and tally.only[row, i, j] <= tally.only[row, j, i]
+        more, less = (j, i) if turned else (i, j)
         gap, low, high = (float(side[row, more, less]) for side in (gaps, below, above))
         # The gap of a ratio is 1 - P(less) / P(more).
         found[row, i, j] = _at_most_one(1 - gap, 1 - high, 1 - low) if payoff.relative else Interval(gap, low, high)
