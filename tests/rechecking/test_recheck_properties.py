@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 from fairchain import make_certificate, parse_spec, verify
+from fairchain.certificate_format import BatchEvidence
 from fairchain.certificates import dump
 from fairchain.rechecking import arithmetic
-from fairchain.statistics import RATIO
+from fairchain.rechecking.expected import _gap_numbers
+from fairchain.rechecking.replay import Replay, ReplayedRule
+from fairchain.statistics import RATIO, Tally
 from fairchain.statistics.e_values import log_wealth
+from fairchain.statistics.estimate import EstimateRule
 from fairchain.statistics.intervals import pair_bounds
 from fairchain.statistics.rate_counts import SubgroupCounts, fixed_sample, gap_bounds
 from fairchain.statistics.rules import every_pair
@@ -118,3 +122,23 @@ def test_the_second_arithmetic_agrees_with_the_first_about_ratios_and_about_pair
     assert high == pytest.approx(one[1] - other[0], abs=1e-9)
     one, other = (arithmetic.exact_bounds(got, asked, 0.01 / 4) for got, asked in ((22, 40), (9, 31)))
     assert low == pytest.approx(max(0, one[0] - other[1]), abs=1e-9)
+
+
+def test_an_estimate_whose_bounds_contradict_each_other_is_rechecked_as_it_was_stated() -> None:
+    """The pilot and the rounds after it show opposite things, which has a probability below delta."""
+    compared = every_pair(2, 1)
+    rule = EstimateRule(2, 1, 0.2, 1e-6, 0.1)
+    replay = Replay(ReplayedRule(2, 1, 0.2, 1e-6, 0.1, paper=False, compared=compared))
+    number = 0
+    while (plan := rule.plan()) is not None:
+        rounds = plan.rounds
+        # In the pilot only one group ever gets the outcome, and afterwards both get it together.
+        together = [[rounds // 2] * 2] * 2 if plan.phase else [[rounds, 0], [0, 0]]
+        rule.observe(plan, Tally.of_batch(rounds, np.array([together]), plan.groups, 2))
+        tables = [[row[i:] for i, row in enumerate(together)]]
+        batch = BatchEvidence(number, rounds, rounds, list(plan.groups), plan.leader, plan.phase, [0, 1], [tables])
+        replay.take(number, batch, last=True)
+        number += 1
+    _, low, high = rule.gap()
+    assert low == high > 0.2
+    assert _gap_numbers(replay) == pytest.approx(rule.gap(), abs=1e-9)

@@ -356,7 +356,8 @@ def _gap_numbers(replay: Replay) -> tuple[float, float, float]:
     observed = max(floor, float(replay.gaps()[off].max()))
     if estimating and not question.one_event:
         return observed, low, high
-    low = min(low, high)
+    # Where bounds contradict each other, one of them is kept.
+    low, high = (low, max(low, high)) if estimating else (min(low, high), high)
     return min(max(observed, low), high), low, high
 
 
