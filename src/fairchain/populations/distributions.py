@@ -70,7 +70,8 @@ class Ranges:
     def draw(self, words: Sequence[HalfWords], _address: Address, _substream: int) -> Inputs:
         """Return the value at which the CDF reaches the random number of each pair of words."""
         lows, highs, edges = self._columns
-        uniforms = unit_reals(*words)
+        high, low = words
+        uniforms = unit_reals(high, low)
         chosen = np.searchsorted(edges[1:-1], uniforms, side="right")
         start = edges[chosen]
         place = (uniforms - start) / (edges[chosen + 1] - start) * (highs - lows + (not self.real))[chosen]

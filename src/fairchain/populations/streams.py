@@ -16,8 +16,12 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 HalfWords = NDArray[np.uint32]
+RealArrays = tuple[NDArray[np.float64], HalfWords, NDArray[np.float64]]
 # A word and its halves, the low one first.
 WORD, HALF = np.dtype("<u8"), np.dtype("<u4")
+# Raw words in a piece. Memory of this size is used again at once; larger arrays can be new memory of the system each
+# time, which takes as long as drawing (Dask sets this for its workers).
+RAW_PIECE = 2**13
 # The substream of the words for drawn labels; no population uses it.
 DECISION_SUBSTREAM = 2**63
 
@@ -54,13 +58,22 @@ class Address(Struct, frozen=True):
     chunk: int
     copy: int = 0
 
-    def halfwords(self, count: int, substream: int = 0) -> HalfWords:
-        """Return `count` 32-bit words, the low half of each raw word first. Substreams are independent streams."""
+    def halfwords(self, count: int, substream: int = 0, out: NDArray[np.uint64] | None = None) -> HalfWords:
+        """Return `count` 32-bit words, the low half of each raw word first. Substreams are independent streams.
+
+        `out` receives the raw words, piece by piece.
+        """
         own = _thread
         own.counter[1], own.counter[2], own.counter[3] = substream, self.chunk, self.copy
         own.key[0], own.key[1] = self.seed % 2**64, self.seed >> 64
         own.generator.state = own.state
-        return own.generator.random_raw((count + 1) // 2).astype(WORD, copy=False).view(HALF)[:count]
+        raw, needed = own.generator.random_raw, (count + 1) // 2
+        if out is None:
+            out = raw(needed)
+        else:
+            for start in range(0, needed, RAW_PIECE):
+                out[start : min(start + RAW_PIECE, needed)] = raw(min(RAW_PIECE, needed - start))
+        return out.astype(WORD, copy=False).view(HALF)[:count]
 
     def integers(self, size: int, count: int, substream: int) -> NDArray[np.uint32]:
         """Draw `count` exactly uniform integers in [0, size), by rejection on one substream."""
@@ -108,6 +121,12 @@ def scaled(
     return parts[..., 1::2], parts[..., ::2]
 
 
-def unit_reals(high: HalfWords, low: HalfWords) -> NDArray[np.float64]:
-    """Return reals in [0, 1) with 53 random bits, from two words each."""
-    return high * 2.0**-32 + (low >> np.uint32(11)) * 2.0**-53
+def unit_reals(high: HalfWords, low: HalfWords, out: RealArrays | None = None) -> NDArray[np.float64]:
+    """Return reals in [0, 1) with 53 random bits, from two words each.
+
+    Of the arrays in `out`, the first one receives them, and the others the low bits as integers and as reals.
+    """
+    reals, bits, fine = out or (None, None, None)
+    reals = np.multiply(high, 2.0**-32, out=reals)
+    fine = np.multiply(np.right_shift(low, np.uint32(11), out=bits), 2.0**-53, out=fine)
+    return np.add(reals, fine, out=reals)

@@ -82,7 +82,10 @@ class IndependentPopulation(FeaturePopulation):
         )
         sizes, shifts = self._repeated if cells <= LEAST_CELLS else scratch.keep("repeated", count, self._repeat)
         values, product, sizes, shifts = values[:count], product[:cells], sizes[:cells], shifts[:cells]
-        random = address.halfwords(count * (width + further))
+        each, raw = width + further, None
+        if cells > LEAST_CELLS:
+            raw = scratch.keep("raw", count, lambda rows: np.empty(-(-rows * each // 2), np.uint64))
+        random = address.halfwords(count * each, out=raw)
         words, fine = random[:cells].reshape(values.shape), random[cells:].reshape(count, -1)
         index, low = scaled(random[:cells], sizes, out=product)
         # One fast test that is almost always negative, before the exact test for each column.
@@ -174,9 +177,40 @@ class UniformPopulation(IndependentPopulation):
         np.add(index, lows, out=drawn.values.reshape(-1), dtype=self.arithmetic, casting="unsafe")
         if again is not None:
             self.redraw(drawn, again)
-        for place, column in enumerate(self._real):
-            drawn.values[:, column] = _stretch(self._domains[column], drawn.words[:, column], drawn.fine[:, place])
+        if self._real:
+            self._draw_reals(drawn, scratch)
         return self.shown(drawn)
+
+    def _draw_reals(self, drawn: Draws, scratch: Scratch) -> None:
+        """Fill in all real columns at once: a few operations on long arrays, for which threads need not wait."""
+        rows, reals = drawn.fine.shape
+        kept = scratch.keep("reals", max(rows, LEAST_CELLS // reals), self._real_arrays)
+        high, low, values, further, lows, widths = (array[: rows * reals] for array in kept)
+        for places, columns in self._runs:
+            high.reshape(rows, reals)[:, places] = drawn.words[:, columns]
+        unit_reals(high, drawn.fine.reshape(-1), (values, low, further))
+        np.multiply(values, widths, out=values)
+        np.add(values, lows, out=values)
+        for places, columns in self._runs:
+            drawn.values[:, columns] = values.reshape(rows, reals)[:, places]
+
+    @cached_property
+    def _runs(self) -> list[tuple[slice, slice]]:
+        """The runs of adjacent real columns: their places among the real columns, and the columns."""
+        starts = [place for place, column in enumerate(self._real) if not place or self._real[place - 1] != column - 1]
+        ends = [*starts[1:], len(self._real)]
+        return [
+            (slice(start, end), slice(self._real[start], self._real[end - 1] + 1))
+            for start, end in zip(starts, ends, strict=True)
+        ]
+
+    def _real_arrays(self, rows: int) -> tuple[NDArray[Any], ...]:
+        """Return arrays for the words and values of real columns, and their lows and widths for each row, all flat."""
+        domains = [self._domains[column] for column in self._real]
+        ends = [domain.low for domain in domains], [domain.high - domain.low for domain in domains]
+        types = (np.uint32, np.uint32, np.float64, np.float64)
+        empty = [np.empty(rows * len(domains), kind) for kind in types]
+        return *empty, *(np.tile(np.array(each, float), rows) for each in ends)
 
     def values_at(self, column: int, index: NDArray[np.uint32]) -> Inputs:
         """Return the integers from the column's low on."""
