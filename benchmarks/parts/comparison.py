@@ -249,7 +249,7 @@ def _samples(found: dict[Case, CaseRuns]) -> Table:
 
 def _ratios(found: dict[Case, CaseRuns]) -> Table:
     columns = [Column("network"), Column("case"), Column(RATIO, ".1f"), Column("its standard error", ".1f")]
-    columns += [Column("single seeds"), Column(SEQUENCES_RATIO, ".1f"), Column("its standard error ", ".1f")]
+    columns += [Column("single seeds"), Column(SEQUENCES_RATIO, ".1f"), Column("standard error of this", ".1f")]
     rows: list[list[Cell]] = []
     for case, runs in found.items():
         pairs = zip(runs.efforts[RIVAL], runs.efforts[OURS], strict=True)
