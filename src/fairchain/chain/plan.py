@@ -1,6 +1,6 @@
 """The plan of a chain: its columns of states, the order of columns, and the options of the estimates.
 
-States are in columns from left to right: groups, units in the order of the network, labels. A recurrent unit has a
+States are in columns from left to right: groups, units in the requested order, labels. A recurrent unit has a
 column for each step if the chain is unrolled, and one column, which may follow itself, if it is folded.
 """
 
@@ -35,7 +35,7 @@ class ChainPlan:
 
     groups: tuple[str, ...]
     shares: tuple[float, ...]  # of the groups in the population
-    units: tuple[Discretizer, ...]  # in the order of the network
+    units: tuple[Discretizer, ...]  # in the requested order
     labels: tuple[str, ...]
     kind: ColumnKind
     estimator: Estimator

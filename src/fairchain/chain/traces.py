@@ -31,7 +31,7 @@ MOST_TRACE_CELLS = 2**22
 TRACE_STATE_OUT_OF_RANGE = "a trace is in state {least} or {largest} of {width}, numbered from 0"
 WRONG_NUMBER_OF_STEPS = "traces have {least} to {largest} steps, expected {least2} to {steps}"
 TRACES_PER_CHUNK = 4096
-# The units of a chain, in the order of the network, and its plan.
+# The units of a chain, in the requested order, and its plan.
 PlannedUnits = tuple[Sequence[StateUnit], ChainPlan]
 
 

@@ -23,7 +23,7 @@ MOVED = {"up": "higher", "down": "lower", "same": "same", "": ""}
 @click.option(
     "--model",
     help="Model that the certificate is about: a file, python:package.module:name, or the address of a service. "
-    "Recorded decisions need no model. A service receives all requests again.",
+    "Recorded decisions need no model. Earlier answers of a service are not reused.",
 )
 @shared.service
 @click.option(

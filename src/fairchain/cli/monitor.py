@@ -41,7 +41,7 @@ SECONDS_BETWEEN_WRITES = 5.0
 @click.option(
     "--spec",
     type=PATH,
-    help="Spec whose [[property]] tables are monitored together. The spec replaces the options that state one "
+    help="Spec whose [[property]] tables are monitored together. With a spec, leave out the options that state one "
     "property.",
 )
 @click.option("--protected", multiple=True, help="Column with the groups. Repeat the option to compare combinations.")

@@ -69,8 +69,7 @@ FRONT_ROWS = 8
 @click.option(
     "--max-accuracy-loss",
     type=float,
-    help="Largest allowed loss of accuracy. Among the models within this limit, the model with the smallest gap is "
-    "chosen.",
+    help="Largest allowed loss of accuracy. The search then looks for the smallest gap within this limit.",
 )
 @shared.count("--iterations", "Largest number of generations of the search.", least=0, default=100)
 @shared.protected
@@ -190,7 +189,8 @@ def show_repair(result: Repair, question: Spec, files: list[Path]) -> None:
     screen.line((result.statement, "bold" if result.needed else ""))
     screen.lines(result.notes, "yellow")
     if result.needed:
-        stopped = " The search was interrupted; its best candidate was verified." * (result.stopped == "interrupted")
+        verified = "candidates were" if len(result.attempts) > 1 else "candidate was"
+        stopped = f" The search was interrupted; its best {verified} verified." * (result.stopped == "interrupted")
         cost = (
             f"{result.candidates:,} candidates in {result.iterations} generations, {result.evaluations:,} evaluations"
         )

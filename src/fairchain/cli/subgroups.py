@@ -58,7 +58,7 @@ def subgroups(
 
     \b
     Exit codes:
-      0  every subgroup is within the threshold
+      0  every searched subgroup is within the threshold
       1  a subgroup is beyond the threshold
       2  bad input
       3  undecided

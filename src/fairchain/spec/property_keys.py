@@ -75,10 +75,7 @@ class _Rates(_Property, frozen=True, kw_only=True):
     ] = None
     shift_of: Annotated[
         Literal["each_group", "all_groups_alike"],
-        doc(
-            "each_group: shift changes the inputs of each group separately. all_groups_alike: shift changes the inputs "
-            "of all groups in the same way."
-        ),
+        doc("each_group: the groups may shift differently. all_groups_alike: all groups shift in the same way."),
     ] = "each_group"
 
     def _formula(self, relation: str) -> str:

@@ -66,7 +66,9 @@ class Budget(Strict, frozen=True, kw_only=True):
     rounds: Annotated[
         float,
         doc(
-            "Largest number of rounds. A round is one joint draw that is shown to the model once for every group.", ge=1
+            "Largest number of rounds. A round is one joint draw that is shown to the model once for every group, or "
+            "only for selected groups.",
+            ge=1,
         ),
     ] = 1e8
     seconds: Annotated[
