@@ -110,10 +110,10 @@ def check(
         The columns whose groups are compared. If there are several columns, the combinations of their groups are
         compared. The model need not take these columns. For texts with `terms`, `protected` may be left out.
     text
-        The column of texts, for a model that reads a text. The model receives each text unchanged.
+        The column of texts, for a model that reads a text. The model receives every character of a text.
     terms
-        The terms by which a text mentions a group: one of the built-in lists `"religion"`, `"race"` and `"gender"`, a
-        .toml or .json file, or a mapping of groups to lists of words.
+        The terms by which a text mentions a group. Give one of the built-in lists `"religion"`, `"race"` and
+        `"gender"`, a .toml or .json file, or a mapping of groups to lists of words.
     label
         The column with the true labels. True labels are needed for criteria other than demographic parity. They are
         also needed to find the order of the model's labels, if the model does not state this order.
@@ -125,7 +125,7 @@ def check(
         `"difference"` and `"ratio"` compare the rates of the groups. `"individual"` limits the share of rows whose
         decision changes if only the protected columns change.
     threshold
-        The largest fair difference or share, by default 0.1; or the smallest fair ratio, by default 0.8.
+        The largest fair difference or share (by default 0.1), or the smallest fair ratio (by default 0.8).
     reading
         `"sample"`: the rows are a random sample, and the verdict is about the population from which they were drawn.
         The model must not have been fitted on these rows. `"population"`: the rows are the whole population, and the
@@ -144,8 +144,8 @@ def check(
     labels
         Names of the labels in the model's order. For a score, the first label is the one below the decision threshold.
     deterministic
-        False for a model that is random by design. The verdict then includes this randomness, and the rows must be a
-        sample.
+        False for a model that is random by design. The verdict then includes this randomness, and the rows of a table
+        must be a sample.
     ignore
         Columns that are not inputs of the model.
     show_texts
@@ -156,9 +156,9 @@ def check(
         Largest number of evaluations of the model. Rows are then evaluated in random order, and the bounds also cover
         the rows that are not evaluated.
     depth
-        Ask one question for each set of at most this many protected columns, with one delta for all questions. The
-        result is then a `FamilyVerdict`. Without `depth`, all protected columns together form the groups of one
-        question.
+        Largest number of protected columns in one question. With 2, fairchain asks one question for each column and for
+        each pair of columns. All questions share delta, and the result is a `FamilyVerdict`. Without `depth`, all
+        protected columns together form the groups of one question.
     seed, allow_constant, workers, executor, limits, progress
         As for `verify`.
     certify

@@ -205,11 +205,11 @@ def learn_family(
 ) -> dict[str, Chain]:
     """Learn one chain Start -> group -> unit -> label for every unit, all from the same inputs in one pass.
 
-    `units` and `chain` are as for `learn_chain`. By default, all unprotected features and all hidden neurons are units.
-    The bounds of each chain fail with probability at most delta. Delta is not divided among the chains, so the bounds
-    of all chains together may fail with a larger probability. For a unit of a recurrent layer, the chain contains only
-    the state after the last step. If all units belong to recurrent layers, `view="folded"` returns chains that pass
-    through all steps.
+    `units` and `chain` are as for `learn_chain`. By default, the units are all hidden neurons and all unprotected
+    features that the model receives. The bounds of each chain fail with probability at most delta. Delta is not divided
+    among the chains, so the bounds of all chains together may fail with a larger probability. For a unit of a recurrent
+    layer, the chain contains only the state after the last step. With `view="folded"`, the chains pass through all
+    steps. The units must then be recurrent cells, by default all recurrent cells.
     """
     _check(chain, estimator, rounds)
     if view not in ("folded", "last"):

@@ -60,7 +60,7 @@ def explain(
     limits: Limits | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Explanation:
-    """Return the effect of every unprotected feature, and of every neuron of a network, on the gap between two groups.
+    """Return the effects of unprotected features, and of the neurons of a network, on the gap between two groups.
 
     Parameters
     ----------
@@ -69,7 +69,8 @@ def explain(
         only for a network that onnxruntime runs.
     units
         Units to intervene on: a feature (`capital-gain`), a neuron (`layer3[2]`), each neuron of a layer (`layer3`),
-        all "features", or all "neurons". By default, all unprotected features and all neurons of the model.
+        all "features", or all "neurons". By default, all hidden neurons and all unprotected features that the model
+        receives.
     rounds
         Number of inputs. Each input is evaluated as each group, and with an intervention on each unit.
     method

@@ -146,7 +146,9 @@ class Monitor:
 
     @property
     def conclusion(self) -> str:
-        """The decision, or CONSTANT instead of FAIR while all rows have the same decision."""
+        """The decision, or CONSTANT instead of FAIR while all rows have the same decision, unless `allow_constant` is
+        set.
+        """
         return self._counts.concluded(self._decision)
 
     @property

@@ -181,7 +181,8 @@ def check_chain(
     Raises
     ------
     QueryError
-        If the formula cannot be read, or names a label or a state that does not exist, or if `start` was never visited.
+        If the formula cannot be read or names an unknown label, or if `start` is unknown. Also if the answer depends on
+        the transitions of a start state that was never visited.
 
     Examples
     --------

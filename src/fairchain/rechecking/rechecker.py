@@ -95,7 +95,7 @@ def recheck(
     progress
         Called with the number of finished evaluations, and the number of requested evaluations.
     report
-        Called with the cost of the repeated evaluations before they start.
+        Called with the cost of the repeated evaluations, after the first of them were used to measure the speed.
     """
     if not seconds >= 0 or (seed is not None and not 0 <= seed < 2**63):
         raise CertificateError(BAD_SECONDS_OR_SEED)

@@ -32,7 +32,8 @@ class Recheck(Record, frozen=True, kw_only=True):
     - `fraction` is the share of the evaluations that were repeated.
     - `seed_origin` is "derived", "chosen", or "spec". With "spec", the model has no hash, and the seed is derived from
       the spec and the data only. If no inputs were drawn, `seed_origin` is None.
-    - `sample` contains the probabilities that a forgery escapes detection, if only a sample of chunks was repeated.
+    - `sample` contains the probabilities that a forgery escapes detection, if only a sample of the chunks or segments
+      was repeated.
     - `fresh` is the checker's own run. It exists if the run was requested, or if the model is not deterministic.
     - `cut` is True if the certificate has an older format and a budget shortened its last batch.
     - `constant` is the claimed decision, if the certificate is about a constant model.

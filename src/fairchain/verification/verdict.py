@@ -176,7 +176,7 @@ class Verdict:
     - `unseen` is the number of rows that were not evaluated because the run was stopped or its budget was spent.
     - `pairs` is the number of compared pairs over all outcomes.
     - `engine` names the method, and `delta` is the largest probability that the verdict is wrong.
-    - `exact` is True if the whole population was counted. All numbers are then exact.
+    - `exact` is True if the whole population was counted or enumerated. All numbers are then exact.
     - `certifiable` is True if a certificate can be written.
     - `tipping` states how far the population may change before the verdict could change. It is None without a sound
       verdict FAIR or UNFAIR, for a constant model, and for a property with a shift.

@@ -103,8 +103,8 @@ def verify(
         A chosen seed, instead of the seed in the spec. Without a chosen seed, the seed is derived from the network, the
         spec and the data. The same seed leads to the same counts for any number of workers.
     allow_constant
-        Whether a model that gives the same decision to every input may be FAIR; by default as the spec states.
-        If it may not be FAIR, its `conclusion` is CONSTANT.
+        Whether a model that gives the same decision to every input may be FAIR; by default as the spec states. If
+        False, the verdict on such a model has the `conclusion` CONSTANT instead of FAIR or UNDECIDED.
     workers
         Number of threads, or of processes of an executor; by default one for each core.
     executor

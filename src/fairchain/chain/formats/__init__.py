@@ -64,7 +64,7 @@ def write_chain(
         The format: "prism", "explicit", "drn", "dot" or "json". By default, the format that belongs to the suffix of
         the path.
     intervals
-        Write the bounds of the transition probabilities instead of the probabilities; only for "drn" and "prism".
+        For "drn" and "prism": write the bounds of the transition probabilities instead of the probabilities.
 
     Returns
     -------

@@ -179,7 +179,7 @@ class Service(Journaled):
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata of the model, requested once; empty for MLflow, whose servers provide no metadata."""
+        """The metadata of the model, requested once. It is empty for MLflow, whose servers provide no metadata."""
         with self._lock:
             if self._metadata is None:
                 self._metadata = Metadata() if self.mlflow else self._read_metadata()
