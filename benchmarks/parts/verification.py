@@ -277,10 +277,10 @@ def _behind(verdicts: dict[Case, dict[float, Verdicts]], repeated: dict[Case, Bo
     dearer = sum(ratio >= 1 for ratio in more)
     if dearer:
         found.append(
-            f"at the paper's accuracy, estimate mode needs more evaluations than the paper reports in {dearer} of "
-            f"{len(more)} cases, up to {max(more):.0f} times as many. This is the cost of a guarantee. In "
+            f"in {dearer} of {len(more)} cases, estimate mode at the paper's accuracy needs more evaluations than the "
+            f"paper reports, up to {max(more):.0f} times as many. This is the cost of a guarantee. In "
             f"{len(estimates.broken(repeated))} of {len(repeated)} cases, the paper's rule had an error above "
-            f"{paper.EPSILON:g} in more runs than the paper claims, and this excess is statistically significant"
+            f"{paper.EPSILON:g} in significantly more runs than the paper claims"
         )
     return found
 
