@@ -261,11 +261,11 @@ def _behind(verdicts: dict[Case, dict[float, Verdicts]], repeated: dict[Case, Bo
         ours, seconds, reported = each[DELTA].evaluations, each[DELTA].milliseconds / 1e3, case.reported
         rule = repeated[case].rule
         if ours >= reported.traces:
-            found.append(f"{case.title}: {ours:,.0f} evaluations at delta 1e-6, the paper {reported.traces:,}")
+            found.append(f"{case.title}: {ours:,.0f} evaluations at delta 1e-6, the paper {reported.traces:,} traces")
         if rule.runs and ours >= rule.evaluations / rule.runs:
             found.append(
-                f"{case.title}: {ours:,.0f} evaluations at delta 1e-6, the paper's rule to the letter "
-                f"{rule.evaluations / rule.runs:,.0f} at 0.1"
+                f"{case.title}: {ours:,.0f} evaluations at delta 1e-6, the paper's rule "
+                f"{rule.evaluations / rule.runs:,.0f} at delta 0.1"
             )
         if seconds >= reported.seconds:
             found.append(f"{case.title}: {seconds:.2f} s, the paper {reported.seconds} s")
