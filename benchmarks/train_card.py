@@ -64,7 +64,7 @@ much uniform inputs differ from real individuals:
 - is usable: its validation accuracy is at least one percentage point above that of the majority label, and it gives
   each label to at least 3% of uniform inputs;
 - has no gap between 0.07 and 0.13, where a verdict at {threshold} would take long;
-- has a gap above 0.13 for credit by age, so that one default spec is unfair.
+- for credit, has a gap by age above 0.13, so that one example has the verdict UNFAIR.
 
 Apart from the choice of the seed, weights and data were not changed. The table shows every seed that the program tried,
 with its gaps from a smaller sample:

@@ -48,8 +48,8 @@ SLICE = 0.005
 # and the mean of a hundred by a few thousandths.
 WIDER, TIMED_WIDER = 1.00015, 1.01
 TEXT = """This section measures the width of the interval of the gap for ReLU networks after a stated time. Two tables
-are about branch and bound alone. Two tables compare branch and bound together with sampling (*with bounds*) with
-sampling alone (*sampling*). A *guaranteed* interval comes from branch and bound alone, and contains the gap with
+are about branch and bound alone. Two tables compare sampling alone (*sampling*) with the combination of branch and
+bound and sampling (*with bounds*). A *guaranteed* interval comes from branch and bound alone, and contains the gap with
 certainty.
 
 **Networks of few real inputs.** No input is sampled. The first table shows how long branch and bound takes to reach a
@@ -277,7 +277,7 @@ def _example_table(sizes: Sizes) -> tuple[Table, dict[str, list[int | None]]]:
         rows.append([f"{network} {protected}", *cells, 1 - run.partition.open_mass])
     columns = [Column("case")]
     for boxes in sizes.bound_boxes:
-        columns += [Column(f"width after {boxes:,} boxes", ".4f"), Column("seconds", ".1f")]
+        columns += [Column(f"width after {boxes:,} boxes", ".4f"), Column(f"seconds for {boxes:,} boxes", ".1f")]
     columns.append(Column("settled at last", ".2%"))
     return Table("Guaranteed intervals of the six-layer examples", columns, rows), counts
 

@@ -21,13 +21,13 @@ MOST = 2.0
 TEXTS = {"workclass": 8, "education": 16, "marital": 7, "occupation": 15, "relationship": 6, "race": 5, "sex": 2}
 NUMBERS = {"age": (17, 90), "education_years": (1, 17), "gain": (0, 9999), "loss": (0, 4000), "hours": (1, 99)}
 TEXT = """This section compares the time of one call of `check` with the time of the model's own `predict` on the same
-frame. `check` reads the frame, calls the model without converting it, and counts the decisions. The model is a pipeline
-with an encoder for seven text columns and a scaler for five numbers. It is fitted on simulated rows with the columns of
-the census data. `check` and `predict` run alternately in one process.
+frame. `check` reads the frame, calls the model, and counts the decisions. The model is a pipeline with an encoder for
+seven text columns and a scaler for five numbers. It is fitted on simulated rows with the columns of the census data,
+and is not converted to ONNX. `check` and `predict` run alternately in one process.
 
 The table shows the medians of the processor times and their ratio. The last column shows the ratio of wall times, which
 other processes affect. While threads of a linear algebra library wait for the next product, they use processor time on
-both sides (OMP_NUM_THREADS=1 prevents this). A check calls the pipeline twice. The first call has 512 rows, and shows
+both sides (OMP_NUM_THREADS=1 prevents this). `check` calls the pipeline twice. The first call has 512 rows, and shows
 the type of the answers, and whether the answers depend on the batch. The second call has all rows. The first call
 matters, because a call of the encoder with few rows still takes a quarter of the time for all rows."""
 

@@ -170,7 +170,8 @@ def _note(found: dict[Case, BothRules], sizes: Sizes) -> str:
         'claims. The paper\'s rule is run exactly as published (`rule = "paper"`), and needs fewer traces than the '
         "paper's tables report. With many groups, its estimate of the largest difference is biased upwards. The "
         f"paper's rule gave {rule.wrong} wrong verdicts in {rule.runs:,} runs, because these gaps are far from the "
-        "threshold. The part `near_threshold` shows wrong verdicts of the paper's rule near the threshold."
+        "threshold. [Another section](#wrong-verdicts-near-the-threshold) shows wrong verdicts of the paper's rule "
+        "near the threshold."
     )
 
 

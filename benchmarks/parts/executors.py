@@ -46,10 +46,11 @@ measured time and import scikit-learn, which takes one or two seconds. Runs are 
 of the measured time.
 
 *Wall* and *processor* are the shortest times over all turns, because other programs can only make a run longer.
-*Processor* is the time of this process and all its descendants: workers, schedulers and other processes of a cluster.
-Ratios refer to the first row of a table. The certificates of all rows must be equal. The pipeline has no certificate,
-so the gaps and their bounds must be equal instead. *Cut* means that the budget of seconds ended a run, which then has
-other counts. The checks are about wall time, which other programs disturb more than processor time."""
+*Processor* is the time of the process that starts the run and of all its descendants: workers, schedulers and other
+processes of a cluster. Ratios refer to the first row of a table. The certificates of all rows must be equal. The
+pipeline has no certificate, so the gaps and their bounds must be equal instead. *Cut* means that the budget of seconds
+ended a run, which then has other counts. The checks are about wall time, which other programs disturb more than
+processor time."""
 
 
 @dataclass

@@ -153,7 +153,7 @@ def _about_texts(sizes: Sizes, texts: list[Case]) -> str:
             "each group, and all texts of a round have the same position in the ordered texts of their group. The "
             f"bound is computed from {sizes.text_truth // 4:,} such rounds."
         )
-    why = "their data are not here" if sizes.text_seeds else "at this size"
+    why = "their data are not here" if sizes.text_seeds else "at this size, no comments are evaluated"
     return f" The two cases about comments are left out: {why}."
 
 

@@ -28,8 +28,7 @@ VERDICTS, TEXT_VERDICTS = 100, 60
 TEXT = """This section compares forecasts of `fairchain plan` with the measured mean number of evaluations until a
 verdict. *From rates* is a forecast from the true rate of each group and the mean share of rounds in which two groups
 differ. These numbers come from a large run with another seed. *From rounds* is a forecast that draws from the rounds of
-this large run, as a forecast with a pilot does. The *ratio* after each forecast is the forecast divided by the measured
-mean.
+this large run, as a forecast with a pilot does. The *ratio* of a forecast is the forecast divided by the measured mean.
 
 A full benchmark makes 100 verdicts for each case (60 for texts), so the standard error of the mean is only a few
 percent. With size `quick` of the [benchmarks](../docs/benchmarks.md#how-to-run-the-benchmarks), this part uses the 20
@@ -72,9 +71,9 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:
                     Column("measured", ",.0f"),
                     Column("standard error", ".0%"),
                     Column("from rates", ",.0f"),
-                    Column("ratio", ".2f"),
+                    Column("ratio, rates", ".2f"),
                     Column("from rounds", ",.0f"),
-                    Column("ratio ", ".2f"),
+                    Column("ratio, rounds", ".2f"),
                 ],
                 rows,
             )

@@ -51,7 +51,7 @@ A *candidate* is a changed network that the search evaluates. A check limits the
 of the network alone (the *bare* network), for the same number of inputs."""
 SMALL = """
 
-This size searches hardly at all, to see that repairs work: our networks without rows, and with them where they are."""
+At this size, the searches are short, and only show that repairs work."""
 COST_NAME = "time of a candidate / time of the bare network"
 COST = ("Time of a candidate and of the bare network on the same number of inputs", "candidate", "bare")
 

@@ -239,7 +239,7 @@ def _memory_slopes(found: list[Axis]) -> Table:
 
 def _table(axis: Axis) -> Table:
     chains = axis.name == "states"
-    columns = [Column(axis.unit, ",d"), Column("seconds", ".3f"), Column("rounds", ",d")]
+    columns = [Column(axis.unit, ",d"), Column("seconds", ".3f"), Column("rounds made", ",d")]
     columns += [Column("seconds of a query", ".4f") if chains else Column("evaluations", ",d")]
     columns += [Column("peak MiB", ".0f"), Column("MiB before the run", ".0f"), Column("ended by")]
     rows: list[list[Cell]] = []

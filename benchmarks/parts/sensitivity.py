@@ -30,7 +30,7 @@ CENSUS, CREDIT = ("census", "sex"), ("credit", "age")
 INPUTS = TABLE[CENSUS].traces // 2
 TIMES = (1, 16)
 TEXT = """This section compares two measures of features and neurons: the paper's *sensitivity*, and the *effect* on the
-gap that fairchain measures. The first table repeats the paper's figure of sensitivities for census by sex.
+gap, which fairchain measures. The first table repeats the paper's figure of sensitivities for census by sex.
 
 **Sensitivity** is the product of two numbers: how much more often one group reaches a state than another group, and how
 often this state leads to the outcome. The values in the paper's figure are divided by the largest value, which is the

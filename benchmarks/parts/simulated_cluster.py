@@ -40,16 +40,16 @@ KEPT_TALLY, KEPT_REPLIES = 9.6, {"none": 58.0, "Dask": 3210.0, "Ray": 786.0}
 TEXT = f"""This section estimates what 10<sup>12</sup> evaluations would cost on {WORKERS:,} cores. No run used so many
 cores. The *coordinator* is the process that starts a run and adds up the counts.
 
-The first table is *measured*. It shows the processor time of the coordinator for a reply, and its note states the time
-for each tally in the reply. A tally contains the counts of {CHUNK:,} rounds of four groups. The coordinator runs the
-code of a real run (`Sampler.run`) with {WORKERS:,} workers that answer immediately. The time that Dask or Ray adds to a
-reply is measured with requests without work. This processor time is the time of the process that contains Dask's client
-and scheduler, or Ray's driver. The coordinator *saturates* if replies arrive faster than it can process them.
+The first table is *measured*. It shows the processor time of the coordinator for a worker's reply, and its note states
+the time for each tally in the reply. A tally contains the counts of {CHUNK:,} rounds of four groups. The coordinator
+runs the code of a real run (`Sampler.run`) with {WORKERS:,} workers that answer immediately. The processor time that
+Dask or Ray adds to a reply is measured with requests without work. It is measured in the process that contains Dask's
+client and scheduler, or Ray's driver. The coordinator *saturates* if replies arrive faster than it can process them.
 
 The second table is *simulated*, with a fixed seed. Workers make 60% to 110% of {SPEED:,.0f} evaluations a second. They
-fail at random and are then away for {AWAY:g} seconds. The program determines the batches and divides them into groups
-of chunks. Lost groups of chunks are sent again. The coordinator processes the replies one by one. The counts do not
-depend on the workers. *Perfect workers* are the same workers if they never fail and are never idle."""
+fail at random and are then away for {AWAY:g} seconds. fairchain determines the batches and divides them into groups of
+chunks. Lost groups of chunks are sent again. The coordinator processes the replies one by one. The counts do not depend
+on the workers. *Perfect workers* are the same workers if they never fail and are never idle."""
 
 
 class AtOnce(Executor):
@@ -241,7 +241,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # not
             Table("What a coordinator can add (measured)", heads, measured, each),
             Table(f"10^12 evaluations on {WORKERS:,} workers (simulated)", columns, rows),
         ],
-        settings={"seed": 0, "tallies": chunks, "groups of no work": groups},
+        settings={"seed": 0, "tallies": chunks, "requests without work": groups},
         counts=kept_simulation(),
     )
 

@@ -141,7 +141,7 @@ def against_bare_network(protected: str, reading: str, sizes: Sizes) -> Iterator
     speed = f"{evaluations:,} evaluations, {evaluations / mine:,.0f} per second"
     # The limit is for long runs: reading and laying out before the first round weigh more in shorter ones.
     limit = TIME_LIMIT if sizes.text_bare >= LONG else None
-    note = f"{speed}; bare batch {batch}; wall time {wall:.2f}"
+    note = f"{speed}; bare batch {batch}; ratio of wall times {wall:.2f}"
     yield Ratio("network", name, f"{mine:.2f} s", f"{theirs:.2f} s", processor, limit, note=note)
     plain = TextPopulation(read_texts(revise(spec, population__replace=0)), comparison_of(spec).subgroups)
     with_words, without = in_turns(
