@@ -25,6 +25,7 @@ from fairchain.models.onnx.rounding import check_alone
 from fairchain.populations import Population, Scratch
 from fairchain.populations.streams import decision_words
 from fairchain.spec import Comparison
+from fairchain.statistics.rules import GROWTH
 from fairchain.statistics.tally import Counts, write_together
 
 # Up to so many rows all groups of a chunk go through the network in one call; beyond, a call for each group is full.
@@ -207,7 +208,7 @@ class Sampler:
         costs = [count * len(subgroups) for _, _, count, _ in units]
         together: Counts | None = None
         kept, seen, done = [], set[int](), 0
-        expected = self._expected(units, most)
+        expected = self._expected(units, planned, most)
         for counts, labels in self._workers.map(self.count, units, sizes=costs, halted=halted, expected=expected):
             together = counts.astype(np.int64) if together is None else np.add(together, counts, out=together)
             if self._keeps(counts):
@@ -224,17 +225,15 @@ class Sampler:
         self._kept += counts.size // 2
         return self._kept <= MOST_VALUES
 
-    def _expected(self, units: Sequence[ChunkUnit], most: int | None) -> list[ChunkUnit]:
-        """Return the chunks with which the batch after these units probably begins: one for each worker.
+    def _expected(self, units: Sequence[ChunkUnit], planned: int, most: int | None) -> list[ChunkUnit]:
+        """Return the chunks with which the batch after these units probably begins, at most one for each worker.
 
-        None unless all units are whole chunks of the largest size: then the next batch is as long or longer, and
-        probably has the same subgroups. None for the user's own code: calls in vain would exceed a budget.
+        It is probably longer by an eighth, and has the same subgroups. None for the user's own code: calls in vain
+        would exceed a budget.
         """
-        last, drawn, counted, subgroups = units[-1]
-        left = float("inf") if most is None else most - len(units) * LARGEST_CHUNK
-        own_code = hasattr(self._model, "expect")  # a `FunctionModel`
-        if own_code or self._recall is not None or counted < LARGEST_CHUNK:
+        if self._recall is not None or hasattr(self._model, "expect"):  # a `FunctionModel`
             return []
-        if left < self._workers.count * LARGEST_CHUNK:
-            return []
-        return [(last + 1 + place, drawn, counted, subgroups) for place in range(self._workers.count)]
+        size = chunk_rounds(planned + planned // GROWTH)
+        whole = (planned if most is None else min(planned, most - planned)) // size
+        last, _, _, subgroups = units[-1]
+        return [(last + 1 + place, size, size, subgroups) for place in range(min(whole, self._workers.count))]
