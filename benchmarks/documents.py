@@ -133,8 +133,8 @@ def rows_by_pairs(sample_rows: Counts) -> str:
 def cluster_costs(cluster: Counts) -> Iterator[str]:
     """Yield what the coordinator of a simulated cluster costs, and the cores at which it saturates."""
     none, dask, ray = (KEPT_REPLIES[title] for title in ("none", "Dask", "Ray"))
-    yield f"{KEPT_TALLY:g} microseconds for a tally (the counts of 8,192 rounds and four groups)"
-    yield f"{none:g} microseconds for each reply"
+    yield f"{KEPT_TALLY:.1f} microseconds for a tally (the counts of 8,192 rounds and four groups)"
+    yield f"{none:.0f} microseconds for each reply"
     yield (
         f"Dask's client and scheduler in one process need {(dask - none) / 1000:.1f} milliseconds, "
         f"and Ray's driver needs {(ray - none) / 1000:.1f} milliseconds"

@@ -34,9 +34,10 @@ CHUNK_SECONDS = CHUNK * GROUPS / SPEED
 # The way to a worker and back, and how long a worker that failed is away.
 LATENCY, AWAY = 0.002, 120.0
 FAILURES = (0.0, 1.0, 20.0)
-# Microseconds that a run of size paper measured, on a machine with other work: for a tally in a reply, and for a reply
-# without and with a scheduler. A simulation from these costs has the same counts everywhere; docs/scaling.md has them.
-KEPT_TALLY, KEPT_REPLIES = 9.6, {"none": 58.0, "Dask": 3210.0, "Ray": 786.0}
+# Microseconds of a run of size paper, within the rounding of its tables, which they repeat: for a tally in a reply, and
+# for a reply without and with a scheduler. A simulation from these costs has the same counts everywhere;
+# docs/scaling.md has them.
+KEPT_TALLY, KEPT_REPLIES = 7.47585, {"none": 25.18, "Dask": 1394.79, "Ray": 544.77}
 TEXT = f"""This section estimates what 10<sup>12</sup> evaluations would cost on {WORKERS:,} cores. No run used so many
 cores. The *coordinator* is the process that starts a run and adds up the counts.
 
