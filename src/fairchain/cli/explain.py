@@ -58,8 +58,8 @@ BAR, SHOWN_WITNESSES = 25, 3
 def explain(spec: Path, top: int, as_json: bool, quiet: bool, **options: Any) -> None:
     """Rank the features and neurons of the model of SPEC by their effect on the gap between two groups.
 
-    The two groups are the pair with the largest gap in a pilot. By default, all unprotected features and all neurons
-    are ranked. The exit code is 2 for bad input, and otherwise 0, even if there is no gap.
+    The two groups are the pair that differs most in a pilot. By default, all unprotected features and all neurons are
+    ranked. The exit code is 2 for bad input, and otherwise 0, even if there is no gap.
     """
     from fairchain.explaining import explain as run_explain
     from fairchain.explaining.explainer import EXPLAINED_ROUNDS
