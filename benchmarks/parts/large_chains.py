@@ -26,8 +26,8 @@ FORMULAS = {
     "R": 'R=? [ F ("left" | "right") ]',
 }
 TEXT = """This section measures how long fairchain takes to answer [queries](../docs/chains.md#queries) on large chains.
-There is one query for each PCTL operator: F (eventually), U (until), G (always), F<=100 (within 100 steps), S (steady
-state) and R (expected steps). Each query is answered twice: in the first table for the transition probabilities
+There is one query for each of these operators: F (eventually), U (until), G (always), F<=100 (within 100 steps), S
+(steady state) and R (expected steps). Each query is answered twice: in the first table for the transition probabilities
 themselves, and in the second table for intervals around them (2% of each probability to either side). There are six
 kinds of chains:
 

@@ -179,7 +179,9 @@ class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def protected(self) -> tuple[str, ...]:
-        """The features whose values define a group. For a formula: the discrete features with their own condition."""
+        """The features whose values define a group. For a formula: the discrete features that occur alone in a part of
+        a condition, such as `sex=Female`.
+        """
         if not isinstance(self.property, ProbabilityFormula):
             return self.property.protected
         from fairchain.spec.formulas import formula_groups

@@ -101,16 +101,19 @@ def verify(
         uniforms=m)`. A run can then need fewer evaluations.
     seed
         A chosen seed, instead of the seed in the spec. Without a chosen seed, the seed is derived from the network, the
-        spec and the data. The same seed leads to the same counts for any number of workers.
+        spec and the data. The same seed leads to the same counts for any number of workers, unless the budget of
+        seconds ends the run.
     allow_constant
         Whether a model that gives the same decision to every input may be FAIR; by default as the spec states. If
         False, the verdict on such a model has the `conclusion` CONSTANT instead of FAIR or UNDECIDED.
     workers
-        Number of threads, or of processes of an executor; by default one for each core.
+        Number of threads, or of processes of an executor; by default one thread for each core, or as many processes as
+        the executor has.
     executor
         Where to compute: "processes", "dask://HOST:PORT", "ray://HOST:PORT", or an executor of `concurrent.futures`,
-        for example `client.get_executor()` of a Dask client. By default, threads are used. The counts do not depend on
-        the executor.
+        for example `client.get_executor()` of a Dask client. By default, threads are used,
+        but a model that runs in Python uses processes if these are faster in a trial. The counts do not depend on the
+        executor, unless the budget of seconds ends the run.
     limits
         Limits for an untrusted network.
     progress
