@@ -22,7 +22,7 @@ from fairchain.drafting.draft import LABELS_NEEDED
 from fairchain.errors import DataError, FairchainError, SpecError
 from fairchain.models.base import describe_input
 from fairchain.models.file_frames import READ_OTHERWISE
-from fairchain.models.frames import CELLS_ALIKE, OwnFrame, as_frames, column_name
+from fairchain.models.frames import CELLS_ALIKE, NOT_OF_TYPE, OwnFrame, as_frames, column_name
 from fairchain.prepare import prepare
 from fairchain.spec import revise
 from fairchain.spec.validate import NUL_IN_LABEL
@@ -478,3 +478,34 @@ def test_a_missing_value_of_an_example_is_called_missing() -> None:
     assert unprotected(spec, row) == {"job": "missing", "age": "missing"}
     assert unprotected(spec, np.array([1.0, 1.0, 40.0])) == {"job": "cook", "age": 40.0}
     assert describe_input(spec.described, row) == "sex=M, job=missing, age=missing"
+
+
+def about_k(values: list[Any]) -> fairchain.Spec:
+    return fairchain.parse_spec(
+        {
+            "model": {"labels": ["no", "yes"]},
+            "feature": [
+                {"name": "k", "kind": "category", "values": values},
+                {"name": "sex", "kind": "category", "values": ["F", "M"]},
+            ],
+            "population": {"kind": "table", "as": "population"},
+            "property": {"kind": "difference", "protected": ["sex"], "outcome": "yes", "threshold": 0.1},
+        }
+    )
+
+
+@pytest.mark.parametrize("values", [[0, 1], ["0", "1"], [0, 1, 2], ["0", "1", "2"]])
+def test_names_of_categories_that_are_whole_numbers_are_shown_as_integers(values: list[Any]) -> None:
+    frame = pd.DataFrame({"k": [1, 0, 0, 0] * 20, "sex": ["F", "F", "M", "M"] * 20})
+    model = as_frames(lambda cells: np.where(cells["k"] == 1, "yes", "no"))
+    verdict = fairchain.verify(model, about_k(values), data=frame)
+    assert verdict.gap.estimate == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize(("cells", "dtype"), [([1, 0], "int64"), ([True, False], "bool"), (["0", "1"], "category")])
+def test_a_value_that_the_type_of_a_column_cannot_contain_is_refused(cells: list[Any], dtype: str) -> None:
+    column = pd.Series(cells * 40, dtype=dtype)
+    frame = pd.DataFrame({"k": column, "sex": ["F", "F", "M", "M"] * 20})
+    model = as_frames(lambda cells: np.where(cells["sex"] == "F", "yes", "no"))
+    with pytest.raises(DataError, match=says(NOT_OF_TYPE)):
+        fairchain.verify(model, about_k([*map(str, cells), "other"]), data=frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,16 @@ def test_fewer_words_than_are_asked_for_offer_all_others() -> None:
     found = nearest_words(lexicon(4), 8, ())
     assert [sorted(offered(found, number)) for number in (1, 2)] == [[2, 3, 4], [1, 3, 4]]
     assert not nearest_words(lexicon(1), 8, ()).counts.any()
+
+
+def test_memory_does_not_grow_with_the_square_of_the_number_of_words() -> None:
+    words, square = lexicon(4000), 8 * 4000**2
+    tracemalloc.start()
+    try:
+        nearest_words(words, 5, ())
+        assert tracemalloc.get_traced_memory()[1] < square / 4
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_was_found_is_kept_and_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ as columns, their own cells and types are used (`OwnFrame`). pandas is imported 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairchain.errors import DataError, ModelError
-from fairchain.messages import needs
+from fairchain.messages import needs, shown
 from fairchain.models.onnx.feature_encoding import encode_feature, is_plain, is_whole, words
 from fairchain.spec import CategoryFeature, Feature
 from fairchain.tables.columns import CodedCells, Column, Index, NumberCells
@@ -33,6 +34,10 @@ TOO_LARGE_TO_DIFFER = (
 CELLS_ALIKE = (
     'column "{column}": the cells {one} and {two} are one value of the spec, and the model may distinguish them; '
     "write them alike"
+)
+NOT_OF_TYPE = (
+    'column "{column}": the value {value} of the spec occurs in no row, and a column of type {type} cannot contain it; '
+    "remove it from values, or give the column as texts"
 )
 # The network's numbers for the cells of a column of booleans.
 TRUTHS = {"False": 0, "True": 1}
@@ -329,13 +334,24 @@ class OwnCells:
         cells, dtype, names = cells.astype(object), self.series.dtype, words(self.feature)
         truths = any(isinstance(cell, bool | np.bool_) for cell in cells)
         known = {str(each): each for each in getattr(dtype, "categories", (False, True) if truths else ())}
+        plain = isinstance(dtype, np.dtype) and dtype.kind in "biu"
         for place in unseen:
             if place < len(names):
                 cells[place] = known.get(str(names[place]), names[place])
+                self._must_fit(cells[place], known)
             else:
-                # A column of booleans has no missing value, and none is needed.
-                cells[place] = cells[0] if dtype == "bool" else None if known else np.nan
+                # A column of booleans or integers has no missing value, and none is needed.
+                cells[place] = cells[0] if plain else None if known else np.nan
         return import_module("pandas").array(cells, dtype=dtype)
+
+    def _must_fit(self, cell: Any, known: Mapping[str, Any]) -> None:
+        """Raise a DataError if the column's type cannot contain a cell, or changes it."""
+        dtype, text, found = self.series.dtype, str(cell), None
+        if text in known or not hasattr(dtype, "categories"):
+            with suppress(ValueError, TypeError):
+                (found,) = import_module("pandas").array([cell], dtype=dtype)
+        if found is None or (getattr(dtype, "kind", "O") != "f" and str(found) != text):
+            raise DataError(NOT_OF_TYPE.format(column=self.feature.name, value=shown(text), type=dtype))
 
     def __call__(self, column: NDArray[Any]) -> Any:
         """Return the cells with these values, as a series of the column's type."""

@@ -85,9 +85,7 @@ def nearest_words(lexicon: Lexicon, most: int, kept: Collection[str], cache: Pat
     count = len(numbers)
     usable = offered is not None and offered.dtype == np.int32 and offered.shape == (count, min(most, count - 1))
     if offered is None or not usable or not np.isin(offered, numbers).all():
-        # If there are few words, every other one is offered, not sorted by similarity.
-        places = (np.arange(count)[:, None] + np.arange(1, count)) % max(count, 1)
-        offered = numbers[_nearest(lexicon.table[numbers], most) if count > most else places]
+        offered = numbers[_nearest(lexicon.table[numbers], most) if count > most else _others(count)]
         if cache is not None:
             keep(cache, key, offered=offered)
     return _synonyms(len(lexicon), numbers, offered, np.full(len(numbers), offered.shape[1], np.int32))
@@ -129,6 +127,11 @@ def _common(lexicon: Lexicon, kept: Collection[str]) -> Ids:
     ]
     found = np.array(numbers, np.int32)
     return found[np.any(lexicon.table[found] != 0, axis=1)] if len(found) else found
+
+
+def _others(count: int) -> NDArray[np.intp]:
+    """Return (words, words - 1): for each of few words every other one, not sorted by similarity."""
+    return (np.arange(count)[:, None] + np.arange(1, count)) % max(count, 1)
 
 
 def _nearest(vectors: Vectors, most: int) -> NDArray[np.intp]:
