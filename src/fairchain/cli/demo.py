@@ -134,9 +134,7 @@ def _questions(names: list[str]) -> Iterator[tuple[str, Spec]]:
             continue
         for spec in map(load_spec, map(example, TEXT_SPECS)):
             for reading in TEXT_READINGS:
-                # On a slow machine, reading all comments for the first time can take most of a minute.
-                changes = {"population__as": reading, "guarantee__budget__seconds": 600.0}
-                yield f"{spec.protected[0]}, {reading}", revise(spec, **changes)
+                yield f"{spec.protected[0]}, {reading}", revise(spec, population__as=reading)
 
 
 def fetch_first(*, yes: bool, silent: bool) -> None:
