@@ -88,6 +88,18 @@ def test_a_repair_that_cannot_be_written_is_shown_and_ends_with_2(
     assert (json.loads(out)["accepted"], json.loads(out)["files"]) == (True, [])
 
 
+def test_a_repair_that_would_overwrite_a_copy_of_the_network_is_shown(cli: Cli, tmp_path: Path) -> None:
+    spec = written(tmp_path)
+    content = (tmp_path / "network.onnx").read_bytes()
+    Path("copy.onnx").write_bytes(content)
+    code, out, err = cli("repair", spec, "-o", "copy.onnx", *QUICK)
+    assert code == 2
+    assert out.startswith("REPAIRED: the largest gap is")
+    assert out.endswith("Nothing was written.\n")
+    assert "would be overwritten" in err
+    assert Path("copy.onnx").read_bytes() == content
+
+
 def test_json_has_the_front_the_changes_and_the_attempts(cli: Cli, tmp_path: Path) -> None:
     code, out, _err = cli("repair", written(tmp_path), "-o", "fixed.onnx", "--json", *QUICK)
     result = json.loads(out)

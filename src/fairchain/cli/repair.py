@@ -13,7 +13,7 @@ from fairchain.cli.exit_codes import VERDICT_EXIT_CODES
 from fairchain.cli.options import PATH, naming, revised
 from fairchain.cli.output import must_be_writable
 from fairchain.cli.terminal import VERDICT_COLOURS, Screen, print_json, progress_of
-from fairchain.errors import FairchainError, OutputError
+from fairchain.errors import FairchainError
 from fairchain.messages import in_a_line
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def repair(spec: Path, output: Path, model: str | None, as_json: bool, quiet: bo
     try:
         if result.accepted:
             files = write_repair(result, output, source=model)
-    except OutputError as error:
+    except FairchainError as error:
+        # The result of a long search is printed although it cannot be written.
         unwritten = error
     if as_json:
         print_json({**result.to_dict(), "files": [str(file) for file in files]})
@@ -131,7 +132,11 @@ def repair(spec: Path, output: Path, model: str | None, as_json: bool, quiet: bo
 
 def _must_be_safe(output: Path, sources: Sequence[Path], *, folder: bool) -> None:
     """Refuse an output that cannot be written, or that would overwrite an input of the repair."""
+    from fairchain.repairing.files import EXISTS
+
     if folder and not output.suffix:
+        if output.exists():
+            raise FairchainError(EXISTS.format(path=output))
         return
     if output.suffix.lower() not in (".onnx", ".json"):
         raise FairchainError(

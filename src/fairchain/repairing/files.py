@@ -22,14 +22,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from fairchain.certificates import dump, make_certificate
-from fairchain.errors import FairchainError, ModelError
+from fairchain.errors import FairchainError, ModelError, OutputError
 from fairchain.messages import listed
 from fairchain.models.adapters.from_transformers import NETWORK, WEIGHT_FILES, is_folder
 from fairchain.models.onnx.file_checks import parse_network
 from fairchain.prepare import gather
 from fairchain.repairing.judge import predicted
 from fairchain.repairing.result import Repair
-from fairchain.system.atomic_write import place
+from fairchain.system.atomic_write import CANNOT_BE_WRITTEN, place
 from fairchain.verification.verifier import verify_case
 
 OVERWRITES_SOURCE = "{path}: is an input of the repair and would be overwritten; give another name"
@@ -85,7 +85,10 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
         raise FairchainError(REPAIR_NOT_ACCEPTED)
     origin = source if source is not None else repair.before.spec.model.path
     if not path.suffix and repair.content is not None and is_weights_folder(origin):
-        return write_folder(repair, Path(str(origin)), path, diff_report(repair), data)
+        try:
+            return write_folder(repair, Path(str(origin)), path, diff_report(repair), data)
+        except OSError as error:
+            raise OutputError(CANNOT_BE_WRITTEN.format(path=path, value=error.strerror or error)) from None
     if repair.content is None:
         thresholds, changes = path.with_suffix(".json"), path.with_suffix(".txt")
         place({thresholds: thresholds_text(repair).encode(), changes: diff_report(repair).encode()})
