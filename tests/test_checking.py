@@ -311,6 +311,19 @@ def test_missing_values_go_to_a_model_that_takes_them(blank: Any) -> None:
     assert any("are given to the model as they are" in text for text in verdict.assumptions)
 
 
+def test_rows_without_a_value_of_a_condition_are_left_out_though_the_model_takes_them() -> None:
+    pytest.importorskip("sklearn")
+    model, frame = pipeline()
+    frame["age"] = frame["age"].astype(float)
+    frame.loc[::3, "age"] = np.nan
+    asked = {"protected": "sex", "label": "loan", "reading": "population", "given": "age >= 40"}
+    verdict = fairchain.check(model, frame, **asked)
+    part = frame[frame["age"] >= 40]
+    chosen = model.predict(part[["age", "score", "job"]]) == "approved"
+    assert verdict.gap.estimate == pytest.approx(gap(part, chosen), abs=1e-12)
+    assert any('were left out, as a value is missing ("age")' in text for text in verdict.notes)
+
+
 def test_an_audit_explains_a_model_that_takes_missing_values(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     model, frame = pipeline()

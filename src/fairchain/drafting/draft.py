@@ -188,14 +188,15 @@ def draft_spec(table: Any, model: Any = None, options: DraftOptions | None = Non
         # The table gives ranges and names only.
         told = [guess for guess in told if not guess.key.startswith(("population.", "property.min_size"))]
         return Draft(spec, tuple(told), likely)
-    _about_missing(raw, features, trial, rows, told)
-    missing = {"drop_missing": rows.dropped > 0, "keep_missing": trial.keeps_missing}
-    rows_of = replace(trial.spec.population, path=path, reading=reading, **missing)
+    rows_of = replace(trial.spec.population, path=path, reading=reading, keep_missing=trial.keeps_missing)
     spec = replace(trial.spec, described=features, population=rows_of)
     spec = with_question(spec, model, {"protected": protected, "min_size": min_size}, options, told)
-    # True labels are numbers in the order of the labels, which the trial may have changed.
+    # True labels are numbers in the order of the labels, which the trial may have changed. Rows without a value of a
+    # condition are left out.
     if trial.reading.free or (trial.keeps_missing and spec.property.given):
-        rows = encode_rows(raw, spec)
+        rows = encode_rows(raw, replace(spec, population=replace(rows_of, drop_missing=True)))
+    _about_missing(raw, features, trial, rows, told)
+    spec = replace(spec, population=replace(rows_of, drop_missing=rows.dropped > 0))
     loaded = None if trial.model is None else trials.load(spec, rows, trial.model)
     return Draft(spec, tuple(told), likely, loaded, rows)
 
