@@ -201,8 +201,9 @@ COMPARISON = {
     "certificates are not comparable",
     "promise": "the guarantee of `sentence`; empty if the certificates are not comparable",
     "groups": "for each group and outcome: `name`, `outcome`, the intervals `first` and `second` of the two "
-    "certificates, and the change `moved`. An interval is null if the certificate does not contain the group. `moved` "
-    "is `up` or `down` if the intervals show a change, `same` if both rates are exact and equal, and otherwise empty",
+    "certificates, and the change `moved`. An interval is null if the certificate does not contain the group. If the "
+    "certificates are comparable, `moved` is `up` or `down` if the intervals show a change, and `same` if both rates "
+    "are exact and equal. In all other cases, `moved` is empty",
 }
 
 AUDIT = {
@@ -231,9 +232,9 @@ EXIT_CODES = {
     "certificate is REJECTED. For `repair`, no candidate was accepted. For `query`, the formula is false. For "
     "`subgroups`, a subgroup is beyond the threshold.",
     2: "The usage or an input is wrong, your code raised an exception, a network crashed the runtime, the memory is "
-    "insufficient, or a result could not be written. A message states the problem and the remedy. If a file cannot be "
-    "written, `verify`, `check` and `repair` still print the result. If standard output fails, the result is printed "
-    "on standard error.",
+    "insufficient, or a result could not be written. A message states the problem and the remedy. If writing a "
+    "file fails after the work, `verify`, `check` and `repair` still print the result. If standard output fails, the "
+    "result is printed on standard error.",
     3: "The verdict is UNDECIDED or CONSTANT. For `recheck`, the certificate is CONSISTENT: an assumption remains, "
     "for example because the issuer chose the seed, or because `recheck` repeated only a sample. For `query`, the "
     "bounds allow both answers.",

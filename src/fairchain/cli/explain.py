@@ -59,7 +59,7 @@ def explain(spec: Path, top: int, as_json: bool, quiet: bool, **options: Any) ->
     """Rank the features and neurons of the model of SPEC by their effect on the gap between two groups.
 
     The two groups are the pair that differs most in a pilot. By default, all unprotected features and all neurons are
-    ranked. The exit code is 2 for bad input, and otherwise 0, even if there is no gap.
+    ranked. The exit code is 2 for bad input, and 0 for an explanation, even if there is no gap.
     """
     from fairchain.explaining import explain as run_explain
     from fairchain.explaining.explainer import EXPLAINED_ROUNDS
