@@ -39,8 +39,8 @@ the held-out accuracy of the constant model with the most frequent label.
 The gap is the largest difference of P(outcome) between two values of the protected feature, when all features are
 independent and uniform over their declared ranges. Each row of the table comes from {samples:,} inputs. Each input is
 evaluated once for every group. The number after ± is three standard errors. The columns *lowest* and *highest* name the
-groups with the lowest and the highest probability, with their numbers of training rows. The threshold of the spec files
-is {threshold}.
+groups with the lowest and the highest probability, with their numbers of training rows (fitted rows and validation
+rows). The threshold of the spec files is {threshold}.
 
 {gaps}
 

@@ -45,9 +45,9 @@ descriptions](../docs/benchmarks.md#other-methods):
   uses the true rates, which are unknown in practice.
 - *Bootstrap 95%* computes an interval of the gap from {TESTED:,} inputs of each group. It has no guarantee.
 
-A round of fairchain shows one input as all groups. In the cases about comments, a round has one text of each group, and
-all texts of a round have the same position in the ordered texts of their group. The other methods draw the inputs of
-each group separately, as published.
+A round of fairchain shows one input as several groups. In the cases about comments, a round has one text of each group,
+and all texts of a round have the same position in the ordered texts of their group. The other methods draw the inputs
+of each group separately, as published.
 
 VeriFair's rule computes its bounds after every sample, as its authors' program does. The authors' program evaluates the
 network on one input at a time. Our implementation evaluates many inputs at once, which makes VeriFair's rule faster.
@@ -342,13 +342,13 @@ def _papers(found: dict[Case, CaseRuns]) -> Table:
         mine = [here.get((owner, network, protected)) for owner in (owners.OURS, owners.PAPERS)]
         rows.append([f"{network} {protected}", reported.fairsquare, reported.verifair, quoted(reported.seconds), *mine])
     note = (
-        "The table shows seconds. The paper's seconds are quoted, and were measured on its authors' machine. The "
-        "paper's comparison is about another property than our tables. In the paper, protected features are binned "
-        "into two groups (the bins are not stated), and the property is VeriFair's demographic parity, a ratio of at "
-        "least 0.85. Our seconds are about a difference of at most 0.1 over all groups. So credit by age is fair in "
-        "the paper's comparison, but unfair in our tables and in the paper's first table. The paper does not state the "
-        "number of samples. FairSquare does not read networks with loops, and VeriFair's program does not read texts, "
-        "so their cells for comments are empty."
+        "The table shows seconds, and minutes where a cell says so. The paper's times are quoted, and were measured on "
+        "its authors' machine. The paper's comparison is about another property than our tables. In the paper, "
+        "protected features are binned into two groups (the bins are not stated), and the property is VeriFair's "
+        "demographic parity, a ratio of at least 0.85. Our seconds are about a difference of at most 0.1 over all "
+        "groups. So credit by age is fair in the paper's comparison, but unfair in our tables and in the paper's first "
+        "table. The paper does not state the number of samples. FairSquare does not read networks with loops, and "
+        "VeriFair's program does not read texts, so their cells for comments are empty."
     )
     return Table("The paper's own comparison", columns, rows, note)
 

@@ -39,8 +39,8 @@ kinds of chains:
   one strongly connected component.
 
 *Power* is the slope of seconds against states on logarithmic scales. fairchain
-[refuses](../docs/chains.md#limits-of-the-computation) a query if it cannot compute a reliable answer. A dash marks a
-query that was refused."""
+[refuses](../docs/chains.md#limits-of-the-computation) a query if it cannot compute a reliable answer in reasonable
+time. A dash marks a query that was refused."""
 ENDS = 10
 CLUSTERS = 100
 WIDTH = 0.02

@@ -207,7 +207,7 @@ def _summary(found: Found, sizes: Sizes) -> Table:
     note = (
         f"Each method has {sizes.repetitions} runs for each threshold. *Wrong in the worst row* is the largest share "
         "of wrong runs for one case and threshold. *Evaluations / fairchain's* is the number of evaluations of the "
-        "method divided by that of fairchain at the same delta (at 0.05 for methods without a delta). The table shows "
+        "method divided by that of fairchain at the same delta (at 0.05 if *delta* shows a dash). The table shows "
         "the median of this ratio over all cases and thresholds. Seconds are means on one core.\n\n*Counts, time "
         "computed* means that the method uses only the successes of each group. For such a method, this benchmark does "
         "not evaluate the network, but draws binomial counts at the network's rates. The seconds of such a method are "
