@@ -13,7 +13,7 @@ import pytest
 import fairchain
 from fairchain.checking import COLUMN_NAME, MODEL_MISSING, RANGES_CUT_FROM_ROWS, SAMPLE_BY_DEFAULT
 from fairchain.drafting.draft import PROTECTED_LABEL
-from fairchain.drafting.trials import CUT_OFF_NEEDED, DIRECTION_NEEDED
+from fairchain.drafting.trials import DECISION_THRESHOLD_NEEDED, DIRECTION_NEEDED
 from fairchain.errors import DataError, ModelError, SpecError
 from fairchain.models.adapters.answer_memo import ANSWERS_CHANGE
 from fairchain.models.adapters.from_function import GIVE_FRAMES
@@ -122,7 +122,7 @@ def test_rows_are_a_sample_unless_it_is_stated_otherwise_and_that_is_said() -> N
     assert SAMPLE_BY_DEFAULT not in stated.assumptions
 
 
-# The cut-off of scores
+# The decision threshold of scores
 
 
 class Scorer:
@@ -132,14 +132,14 @@ class Scorer:
         return frame["score"].to_numpy()
 
 
-def test_a_regressor_without_a_cut_off_is_refused_with_what_to_state() -> None:
+def test_a_regressor_without_a_decision_threshold_is_refused_with_what_to_state() -> None:
     frame = people()
-    with pytest.raises(ModelError, match=says(CUT_OFF_NEEDED, low="437")):
+    with pytest.raises(ModelError, match=says(DECISION_THRESHOLD_NEEDED, low="437")):
         fairchain.check(as_frames(Scorer()), frame, protected="sex", label="loan")
 
 
 @pytest.mark.parametrize("kind", ["difference", "ratio"])
-def test_the_label_above_a_cut_off_is_the_one_that_agrees_with_the_rows(kind: str) -> None:
+def test_the_label_above_a_decision_threshold_is_the_one_that_agrees_with_the_rows(kind: str) -> None:
     """The labels are approved and refused: in alphabetical order a high score would mean refused."""
     frame = people()
     approved = frame["score"] > 600
@@ -169,7 +169,7 @@ def test_true_labels_follow_the_order_that_was_found() -> None:
     assert verdict.gap.estimate == pytest.approx(gap(creditworthy, creditworthy["score"] > 600), abs=1e-12)
 
 
-def test_a_cut_off_without_labels_names_the_decisions_itself() -> None:
+def test_a_decision_threshold_without_labels_names_the_decisions_itself() -> None:
     frame = people().drop(columns="loan")
     verdict = fairchain.check(
         as_frames(Scorer()), frame, protected="sex", decision_threshold=600, reading="population", outcome="above 600"
@@ -200,7 +200,7 @@ def test_rows_that_do_not_show_the_direction_of_a_score_are_refused() -> None:
         fairchain.check(as_frames(Scorer()), frame, protected="sex", label="loan", decision_threshold=600)
 
 
-def test_a_cut_off_on_two_columns_of_probabilities() -> None:
+def test_a_decision_threshold_on_two_columns_of_probabilities() -> None:
     frame = people()
 
     def both(rows: Any) -> Any:
@@ -571,7 +571,7 @@ def test_a_regressor_of_scikit_learn_is_cut_where_it_is_stated() -> None:
     inputs = frame[["age", "hours"]].assign(points=frame["score"])
     model = LinearRegression().fit(inputs, frame["score"])
     table = inputs.assign(sex=frame["sex"], loan=frame["loan"])
-    with pytest.raises(ModelError, match=says(CUT_OFF_NEEDED)):
+    with pytest.raises(ModelError, match=says(DECISION_THRESHOLD_NEEDED)):
         fairchain.check(model, table, protected="sex", label="loan")
     verdict = fairchain.check(
         model, table, protected="sex", label="loan", decision_threshold=600, kind="ratio", reading="population"
@@ -582,7 +582,7 @@ def test_a_regressor_of_scikit_learn_is_cut_where_it_is_stated() -> None:
 
 
 @pytest.mark.parametrize("outcome", [None, "refused"])
-def test_a_cut_off_of_a_classifier_is_on_the_probability_of_the_outcome(outcome: str | None) -> None:
+def test_a_decision_threshold_of_a_classifier_is_on_the_probability_of_the_outcome(outcome: str | None) -> None:
     pytest.importorskip("sklearn")
     model, frame = pipeline()
     verdict = fairchain.check(

@@ -13,7 +13,7 @@ from fairchain.certificates import write_certificate
 from fairchain.checking import OR_TERMS, PROTECTED_MISSING, TERMS_WITHOUT_TEXT
 from fairchain.drafting.draft import TEXT_READING
 from fairchain.drafting.texts import NAME_LABELS, TABLE_READING
-from fairchain.drafting.trials import CUT_OFF_NEEDED
+from fairchain.drafting.trials import DECISION_THRESHOLD_NEEDED
 from fairchain.errors import CertificateError, DataError, ModelError, SpecError
 from fairchain.messages import unknown
 from fairchain.models.adapters.from_sklearn import READS_TEXTS, TEXTS_NOT_CONVERTED
@@ -180,7 +180,7 @@ def test_a_function_of_scores_gets_its_labels_from_the_column(frame: Any) -> Non
     assert any('agrees with column "label" in 100.0% of 16 rows' in note for note in verdict.notes)
 
 
-def test_one_score_for_each_text_is_a_probability_or_needs_a_cut_off(frame: Any) -> None:
+def test_one_score_for_each_text_is_a_probability_or_needs_a_decision_threshold(frame: Any) -> None:
     """A score that nobody explained was taken for a logit: of probabilities, every text was toxic."""
 
     def score(texts: list[str]) -> Any:
@@ -190,7 +190,7 @@ def test_one_score_for_each_text_is_a_probability_or_needs_a_cut_off(frame: Any)
     verdict = check(score, frame, **options)
     assert set(rates(verdict).values()) == {0.5}
     assert any("probabilities, cut at 0.5" in text for text in verdict.assumptions)
-    with pytest.raises(ModelError, match=says(CUT_OFF_NEEDED)):
+    with pytest.raises(ModelError, match=says(DECISION_THRESHOLD_NEEDED)):
         check(lambda texts: 10 * score(texts), frame, **options)
 
 

@@ -7,7 +7,7 @@
         │   └── NoProtectedFeatureError     no protected column is stated or suggested by its name
         ├── ModelError          the model's file, its shape or its outputs
         │   ├── UnansweredError     an input for which the model gives no class
-        │   └── CutOffNeededError   scores without a known cut-off
+        │   └── DecisionThresholdNeededError    scores without a known decision threshold
         ├── DataError           a table or a data set
         ├── CertificateError    a certificate that cannot be read or written
         ├── CheckpointError     a file from which a run cannot be continued
@@ -17,9 +17,9 @@
         └── ExecutorError       an executor or cluster that cannot be used, or that lost its workers
 
 Each message is one sentence or two that name the file, the key and what to write instead. Catch `FairchainError` to
-catch all of them, or a class of the tree to continue, for example with a cut-off: `except CutOffNeededError`. A
-`TypeError` means an argument that a function does not have; `UnfairError` of `assert_fair` is an AssertionError. Any
-other exception is a bug in fairchain.
+catch all of them, or a class of the tree to continue, for example with a decision threshold:
+`except DecisionThresholdNeededError`. A `TypeError` means an argument that a function does not have; `UnfairError` of
+`assert_fair` is an AssertionError. Any other exception is a bug in fairchain.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class UnansweredError(ModelError):
         self.shown = shown
 
 
-class CutOffNeededError(ModelError):
-    """The model gives scores that are not probabilities, and neither the caller nor the rows determine a cut-off."""
+class DecisionThresholdNeededError(ModelError):
+    """The model gives scores that are not probabilities, and nothing determines their decision threshold."""
 
 
 class DataError(InputError):

@@ -334,7 +334,7 @@ def case_of(
     decision = spec.model.decision
     if spec.model.decision_threshold is None and decision in ("logit", "probability"):
         label, cut = shown(spec.model.labels[1]), "0" if decision == "logit" else "0.5"
-        assumptions += (f"{label} is decided above a {decision} of {cut}, the default cut-off.",)
+        assumptions += (f"{label} is decided above a {decision} of {cut}, the default decision threshold.",)
     return Case(
         spec=spec,
         model=model,

@@ -55,7 +55,7 @@ def test_the_spec_that_was_used_is_printed_and_is_a_spec(cli: Cli) -> None:
     assert verdict.split(":")[0] in ("FAIR", "UNFAIR", "UNDECIDED")
 
 
-def test_a_score_needs_a_cut_off(cli: Cli) -> None:
+def test_a_score_needs_a_decision_threshold(cli: Cli) -> None:
     question = ("check", "people.csv", "--model", "score.onnx", "--protected", "sex")
     code, _, err = cli(*question)
     assert (code, "--decision-threshold" in err) == (2, True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairchain.drafting.signature import SEVERAL_OUTPUTS
-from fairchain.drafting.trials import CUT_OFF_NEEDED, LABELS_DO_NOT_FIT_SCORES, ORDER_NOT_SHOWN
+from fairchain.drafting.trials import DECISION_THRESHOLD_NEEDED, LABELS_DO_NOT_FIT_SCORES, ORDER_NOT_SHOWN
 from fairchain.errors import DataError, ModelError
 from fairchain.messages import unknown
 from tests.drafting.builders import applicants, by_hours, draft, features, named, numbers, one_score
@@ -124,7 +124,7 @@ def test_the_decision_is_seen_in_the_network_or_its_scores(network: bytes, decis
 
 @pytest.mark.parametrize("network", [one_score(), one_score("Clip", 0.01)])
 def test_a_score_that_cannot_be_a_probability_needs_a_cut_off(network: bytes) -> None:
-    with pytest.raises(ModelError, match=says(CUT_OFF_NEEDED)):
+    with pytest.raises(ModelError, match=says(DECISION_THRESHOLD_NEEDED)):
         draft(numbers(), network)
     made = draft(numbers(), network, decision_threshold=0.0)
     assert (made.spec.model.decision, made.spec.model.decision_threshold) == ("score", 0.0)

@@ -47,7 +47,7 @@ def code_names(feature: Feature | TextFeature) -> dict[float, str]:
 
 
 def described_decision(spec: Spec) -> str:
-    """Return the mapping from scores to decisions, if the spec states a cut-off; otherwise an empty text."""
+    """Return the mapping from scores to decisions, if the spec states a decision threshold; otherwise an empty text."""
     model = spec.model
     if model.decision_threshold is None:
         return ""

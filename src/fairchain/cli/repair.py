@@ -219,8 +219,8 @@ def show_groups(screen: Screen, result: RepairOf[Any]) -> None:
     for each in result.groups[:MOST_PRINTED_CHANGES]:
         counts = (f"{number:,}" for number in (each.gained, each.lost, each.inputs))
         thresholds = (each.threshold_before, each.threshold) if moved else ()
-        cut_offs = ("" if threshold is None else f"{threshold:.4g}" for threshold in thresholds)
-        rows.append([each.group, f"{each.before:.4f}", f"{each.after:.4f}", *counts, *cut_offs])
+        thresholds_shown = ("" if threshold is None else f"{threshold:.4g}" for threshold in thresholds)
+        rows.append([each.group, f"{each.before:.4f}", f"{each.after:.4f}", *counts, *thresholds_shown])
     screen.line()
     screen.table(heads, rows)
     if all(each.after < each.before for each in result.groups):

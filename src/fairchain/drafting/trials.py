@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairchain.drafting.columns import Columns, Profile, like_protected, match_inputs, underscored
 from fairchain.drafting.guesses import DraftOptions, Guess
 from fairchain.drafting.signature import Class, Signature
-from fairchain.errors import CutOffNeededError, DataError, InputError, ModelError, SpecError
+from fairchain.errors import DataError, DecisionThresholdNeededError, InputError, ModelError, SpecError
 from fairchain.messages import listed, shown, unknown
 from fairchain.models import Model, OnnxModel, load_model
 from fairchain.models.adapters.from_function import FunctionModel
@@ -56,7 +56,7 @@ ORDER_NOT_SHOWN = (
     "or name the column of the true labels, --label (label=...)."
 )
 PROBABILITIES = "Guess: all scores are between 0 and 1: probabilities, cut at 0.5."
-CUT_OFF_NEEDED = (
+DECISION_THRESHOLD_NEEDED = (
     "{name}: its scores go from {low:g} to {high:g}, so they are not probabilities, and nothing says which of them "
     "mean which label; state the score above which the second label is decided: --decision-threshold "
     "(decision_threshold=...), or --decision logit if that is 0"
@@ -118,7 +118,7 @@ def output_readings(taken: Signature, truth: Profile | None, options: DraftOptio
     codes, cut = _codes(labels, taken), options.decision_threshold
     told = [Guess("model.labels", why)] if why else []
     if taken.classes and not options.labels and cut is not None and options.decision is None:
-        # The cut-off is on the probability of the second label.
+        # The threshold is on the probability of the second label.
         second = str(options.outcome if options.outcome in labels else favourable(labels) or labels[-1])
         pairs = zip(labels, codes or taken.classes, strict=True)
         labels, codes = zip(*sorted(pairs, key=lambda pair: pair[0] == second), strict=True)
@@ -207,7 +207,7 @@ def _with_decision(reading: OutputReading, taken: Signature) -> list[OutputReadi
         return [reading]
     if cut is not None:
         if len(reading.model.labels) != 2:
-            raise SpecError("decision_threshold: a cut-off decides between two labels, and there are more; drop it")
+            raise SpecError("decision_threshold: divides two labels, and there are more; remove it")
         several, column = reading.decided("probability"), reading.decided("score")
         if (taken.classes and taken.labels) or taken.answers == 2 or sigmoid:
             return [several]
@@ -330,7 +330,7 @@ class Trials:
                 )
                 try:
                     trial = self._tried(spec, reading, most)
-                except CutOffNeededError:
+                except DecisionThresholdNeededError:
                     raise
                 except (DataError, ModelError) as error:
                     if best is None and isinstance(error, ModelError) and str(problem) == str(error):
@@ -379,7 +379,9 @@ class Trials:
             scores = model.scores(rows.values[chosen].astype(model.dtype))
             low, high = float(np.min(scores)), float(np.max(scores))
             if not (low >= 0 and high <= 1):
-                raise CutOffNeededError(CUT_OFF_NEEDED.format(name=model.name, low=low, high=high))
+                raise DecisionThresholdNeededError(
+                    DECISION_THRESHOLD_NEEDED.format(name=model.name, low=low, high=high)
+                )
             reading = reading.decided("probability", PROBABILITIES)
             spec = replace(spec, model=reading.model)
             model = self.load(spec, rows, model)
@@ -413,7 +415,7 @@ def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:
     """Return the trial with the order of labels that agrees with the rows, if the guessed one is clearly worse.
 
     Each answer of the model means the label whose rows get it most often. Of a score the rows must show clearly which
-    label is above the cut-off.
+    label is above the threshold.
     """
     reading, confusion, model = trial.reading, trial.confusion, trial.reading.model
     if not reading.free:
@@ -429,7 +431,7 @@ def _with_ordered_labels(trial: EncodingTrial) -> EncodingTrial:
             return trial
         below, above = map(shown, model.labels)
         cut = model.decision_threshold
-        raise CutOffNeededError(DIRECTION_NEEDED.format(decision_threshold=cut, above=above, below=below))
+        raise DecisionThresholdNeededError(DIRECTION_NEEDED.format(decision_threshold=cut, above=above, below=below))
     why = "Guess: in this order the model agrees with the rows; in another order it would be right less often."
     guesses = [guess for guess in reading.guesses if guess.key != "model.labels"]
     model = replace(model, labels=tuple(model.labels[place] for place in order))

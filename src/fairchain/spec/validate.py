@@ -100,8 +100,8 @@ def _check_model(model: ModelSpec) -> None:
         )
     if threshold is None and model.decision == "score":
         raise SpecError(
-            'model.decision: a "score" has no natural cut-off; state the score above which the second label is '
-            "decided: decision_threshold = ..."
+            'model.decision: a "score" has no natural decision threshold; state the score above which the second label '
+            "is decided: decision_threshold = ..."
         )
     if threshold is not None and not math.isfinite(threshold):
         raise SpecError(f"model.decision_threshold: found {threshold}; write a finite number")

@@ -1,4 +1,4 @@
-"""The literature's stopping rule, unchanged, for reproducing its tables. IT IS NOT SOUND.
+"""The literature's stopping rule, unchanged, for comparison. IT IS NOT SOUND.
 
 n_p >= H(n) must hold for every state p, with H(n) = 2/eps^2 ln(2m/delta) [1/4 - (max_q |1/2 - n_pq/n_p| - 2 eps/3)^2].
 The maximum runs over all states q, including those never reached from p, so it is always 1/2 and H hardly depends on

@@ -2,8 +2,8 @@
 
 Each of m questions gets delta/m, so that all verdicts are right together with probability 1 - delta
 (docs/mathematics.md, "Several questions"). All questions use one seed, so questions about the same groups see the same
-inputs, and labels that one of them has computed are reused. Every verdict equals that of its question alone with this
-seed and delta/m.
+inputs while their batches are the same, and labels that one of them has computed are reused. Every verdict equals that
+of its question alone with this seed, delta/m and its part of the budget.
 """
 
 from __future__ import annotations

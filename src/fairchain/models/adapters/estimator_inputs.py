@@ -154,7 +154,7 @@ def class_order(fitted: Fitted, model: ModelSpec) -> list[int]:
 
 
 def in_label_order(call: Callable[[Any], Any], model: ModelSpec, order: Sequence[int], inputs: Any) -> Any:
-    """Return the scores of a call, a column for each label of the spec, or of the second label alone for a cut-off.
+    """Return the scores of a call, a column for each label of the spec, or of the second label alone for a threshold.
 
     Answers with another number of columns are returned unchanged: the decision rule reports the problem.
     """

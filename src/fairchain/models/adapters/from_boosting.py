@@ -59,7 +59,7 @@ def from_boosting(
     """Return a model from a fitted estimator or booster of XGBoost, LightGBM or CatBoost.
 
     A classifier decides by its own `predict`, unless the spec's `decision` reads probabilities or the raw sum of its
-    trees; a native booster decides by its probabilities, and a regressor by a stated cut-off.
+    trees; a native booster decides by its probabilities, and a regressor by a stated threshold.
     """
     fitted = fitted_of(model)
     name = fitted.name

@@ -32,7 +32,7 @@ _WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"
 LABEL_TYPES = {f"tensor({kind})" for kind in ("string", *_WHOLE)}
 # Kinds of numpy arrays of texts: Python's own, and of a fixed width.
 TEXT_KINDS = "OU"
-# Decisions by the cut-off of one number.
+# Decisions by a threshold of one number.
 ONE_COLUMN = ("logit", "probability", "score")
 # Operators whose results are not probabilities.
 SCORE_OPERATORS = ("Add", "Gemm", "MatMul")
@@ -207,7 +207,7 @@ def _score_rule(path: Path, spec: ModelSpec, node: Any, maker: str) -> DecisionR
         return DecisionRule(node.name, "random", count, width=columns)
     if columns == 1 and decision is None and maker == "Sigmoid":
         decision = "probability"
-    # A spec with a score always states its cut-off.
+    # A spec with a score always states its decision threshold.
     cut = spec.decision_threshold
     if cut is None:
         cut = 0.5 if decision == "probability" else 0.0
