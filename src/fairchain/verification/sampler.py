@@ -226,7 +226,7 @@ class Sampler:
         return self._kept <= MOST_VALUES
 
     def _expected(self, units: Sequence[ChunkUnit], planned: int, most: int | None) -> list[ChunkUnit]:
-        """Return the chunks with which the batch after these units probably begins, at most one for each worker.
+        """Return the chunks with which the batch after these units probably begins, at most two for each worker.
 
         It is probably longer by an eighth, and has the same subgroups. None for the user's own code: calls in vain
         would exceed a budget.
@@ -236,4 +236,4 @@ class Sampler:
         size = chunk_rounds(planned + planned // GROWTH)
         whole = (planned if most is None else min(planned, most - planned)) // size
         last, _, _, subgroups = units[-1]
-        return [(last + 1 + place, size, size, subgroups) for place in range(min(whole, self._workers.count))]
+        return [(last + 1 + place, size, size, subgroups) for place in range(min(whole, 2 * self._workers.count))]
