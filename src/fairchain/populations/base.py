@@ -28,9 +28,13 @@ DRAWN_BY_AVERAGE = "a mean of groups is drawn by AveragePopulation"
 
 
 class Scratch:
-    """Arrays that are reused for draws, for one worker: allocating them for each chunk costs more than drawing."""
+    """Arrays that are reused for draws, for one worker: allocating them for each chunk costs more than drawing.
 
-    def __init__(self) -> None:
+    `alone` states that no other thread of this process draws.
+    """
+
+    def __init__(self, *, alone: bool = True) -> None:
+        self.alone = alone
         self._kept: dict[str, tuple[int, Any]] = {}
         self._parts: dict[str, Scratch] = {}
 
@@ -50,7 +54,7 @@ class Scratch:
 
     def part(self, name: str) -> Scratch:
         """Return the scratch memory of a source population."""
-        return self._parts.setdefault(name, Scratch())
+        return self._parts.setdefault(name, Scratch(alone=self.alone))
 
 
 class Rounds(Struct, frozen=True, eq=False):

@@ -19,9 +19,9 @@ HalfWords = NDArray[np.uint32]
 RealArrays = tuple[NDArray[np.float64], HalfWords, NDArray[np.float64]]
 # A word and its halves, the low one first.
 WORD, HALF = np.dtype("<u8"), np.dtype("<u4")
-# Raw words in a piece. More than 128 KiB can be new memory of the system each time, which takes as long as drawing;
-# after each of many small pieces, a thread waits for the others.
-RAW_PIECE = 16_000
+# Raw words in a piece. Memory of this size is used again at once; larger arrays can be new memory of the system each
+# time, which takes as long as drawing (Dask sets this for its workers).
+RAW_PIECE = 2**13
 # The substream of the words for drawn labels; no population uses it.
 DECISION_SUBSTREAM = 2**63
 

@@ -83,7 +83,8 @@ class IndependentPopulation(FeaturePopulation):
         sizes, shifts = self._repeated if cells <= LEAST_CELLS else scratch.keep("repeated", count, self._repeat)
         values, product, sizes, shifts = values[:count], product[:cells], sizes[:cells], shifts[:cells]
         each, raw = width + further, None
-        if cells > LEAST_CELLS:
+        # After each of several pieces, a thread would wait for the others.
+        if cells > LEAST_CELLS and scratch.alone:
             raw = scratch.keep("raw", count, lambda rows: np.empty(-(-rows * each // 2), np.uint64))
         random = address.halfwords(count * each, out=raw)
         words, fine = random[:cells].reshape(values.shape), random[cells:].reshape(count, -1)

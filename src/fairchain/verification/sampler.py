@@ -137,7 +137,8 @@ class Sampler:
         # Each thread has its own scratch memory.
         scratch: Scratch | None = getattr(self._own, "scratch", None)
         if scratch is None:
-            scratch = self._own.scratch = Scratch()
+            alone = self._workers.pool is None or self._workers.remote
+            scratch = self._own.scratch = Scratch(alone=alone)
         words = decision_words(self._seed, chunk, count) if self._model.drawn else None
         rounds = rounds_of(self._seed, chunk, count, 0, scratch, groups, drawn) if self._coupled else None
         if rounds is not None and count * len(groups) <= ROWS_PER_CALL:
