@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairchain import verify
 from fairchain.errors import ModelError, UnansweredError
 from fairchain.models import Model, load_model, to_onnx
-from fairchain.models.adapters.answer_memo import AnswerMemo
+from fairchain.models.adapters.answer_memo import ANSWERS_CHANGE, AnswerMemo
 from fairchain.models.adapters.from_function import CODE_NOT_CONVERTED
 from fairchain.models.base import (
     DEPENDS_ON_BATCH,
@@ -30,8 +31,9 @@ from fairchain.models.frames import (
     as_frames,
 )
 from fairchain.models.load import CLASS_IS_NOT_A_MODEL
+from fairchain.spec import parse_spec
 from tests.messages import says
-from tests.questions import category, integer, real, spec
+from tests.questions import category, changed, integer, question, real, spec
 
 SEX = category("sex", "Female", "Male")
 # age from 0 to 9 and sex: yes above 4.5 for women, above 5.5 for men.
@@ -303,6 +305,23 @@ def test_codes_of_labels_that_are_close_are_told_apart() -> None:
     dice = np.random.default_rng(0)
     with pytest.raises(ModelError, match=says(NON_DETERMINISTIC)):
         load_model(lambda people: 100_000 + dice.integers(0, 2, len(people)), spec(codes=[100_000, 100_001]))
+
+
+@pytest.mark.parametrize("copies", [1, 4, 5, 100])
+def test_answers_that_change_are_refused_although_all_inputs_are_known(copies: int) -> None:
+    """Four different inputs in any number of rows: the trial inputs contain all of them."""
+    calls = 0
+
+    def alternating(rows: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return np.full(len(rows), "yes" if calls % 2 else "no")
+
+    rows_of = {"kind": "table", "as": "population"}
+    asked = parse_spec(changed(question(integer("age", 0, 100), SEX), "population", rows_of))
+    data = {"age": [20, 40] * 2 * copies, "sex": ["Female", "Female", "Male", "Male"] * copies}
+    with pytest.raises(ModelError, match=says(ANSWERS_CHANGE)):
+        verify(alternating, asked, data=data, allow_constant=True)
 
 
 @pytest.mark.parametrize(("seconds", "most"), [(0.0, 1000), (0.01, 64), (2.0, 16)])

@@ -20,6 +20,8 @@ RowArray = NDArray[Any]
 REPEATED, QUICK, REPEATED_SHARE = 16, 1e-4, 64
 # Seconds per answer of a model in this process below which a cache lookup takes as long.
 NOTHING = 6e-5
+# Rows of a table that are looked up together.
+BLOCK = 1024
 # An odd number whose multiples differ in their high bits.
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # Largest ratio between the numbers of rows of the next call and the last.
@@ -73,15 +75,7 @@ class AnswerMemo:
         with self._alone:
             if self._local and not self.sparing and 0 < self._seconds_per_row < NOTHING:
                 return self._evaluated(values, evaluate, name)
-            numbers = values
-            if values.dtype == object:
-                texts = values[:, 0].tolist()
-                with self._lock:
-                    numbers = np.array([self._texts.setdefault(text, len(self._texts)) for text in texts])[:, None]
-            bits = np.ascontiguousarray(numbers, np.float64).view(np.uint64)
-            hashes = _hashes(bits)
-            with self._lock:
-                places = self._find(bits, hashes)
+            bits, hashes, places = self._located(values)
             unknown = np.flatnonzero(places < 0)
             if unknown.size:
                 fresh, fresh_bits = values, bits
@@ -97,6 +91,23 @@ class AnswerMemo:
                     places[unknown] = len(self._inputs) - len(new) + same
             assert self._answers is not None
             return np.asarray(self._answers[places])
+
+    def knows(self, values: RowArray) -> bool:
+        """Return whether all these inputs have been evaluated; usually the first ones show that not."""
+        blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
+        return all((self._located(block)[2] >= 0).all() for block in blocks)
+
+    def _located(self, values: RowArray) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.intp]]:
+        """Return inputs as bits, their hashes, and the index of each among the answered ones, -1 for an unknown one."""
+        numbers = values
+        if values.dtype == object:
+            texts = values[:, 0].tolist()
+            with self._lock:
+                numbers = np.array([self._texts.setdefault(text, len(self._texts)) for text in texts])[:, None]
+        bits = np.ascontiguousarray(numbers, np.float64).view(np.uint64)
+        hashes = _hashes(bits)
+        with self._lock:
+            return bits, hashes, self._find(bits, hashes)
 
     def _find(self, bits: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Return the index of each input among the answered ones, -1 for an unknown one."""
@@ -155,9 +166,9 @@ class AnswerMemo:
         self._table = table, places, answers
 
     def repeat(self, evaluate: Callable[[RowArray], Answer], name: str) -> None:
-        """Evaluate the last batch again, in the opposite order."""
+        """Evaluate inputs of the last batch again, in the opposite order, if none has been repeated."""
         if self._last is not None and not self._repeated:
-            values, answers = self._last
+            values, answers = (part[:REPEATED] for part in self._last)
             self._compare(answers, evaluate(values[::-1])[::-1], name)
             self.evaluated += len(values)
             self._repeated = True

@@ -188,8 +188,8 @@ class FunctionModel:
         elif self._memo is None:
             check_deterministic(name, spec.described, self.scores)
             check_rows_apart(name, spec.described, self.scores, self.dtype)
-        elif table is not None and len(table) <= REPEATED:
-            # All rows are known now, so none would be evaluated again in a later batch.
+        elif table is not None and self._memo.knows(table):
+            # No row would be evaluated again in a later batch.
             self._memo.repeat(self._call, name)
 
     def __getstate__(self) -> dict[str, Any]:
