@@ -11,7 +11,7 @@ _CARD = """\
 
 <!-- Written by benchmarks/train.py; change that program, not this file. -->
 
-Five small networks ship with fairchain, so that every command can be tried offline. The networks are test objects. Do
+Five small networks ship with fairchain, so that most commands can be tried offline. The networks are test objects. Do
 not use them for decisions about individuals. Three networks are dense networks with ReLU and the layers
 n-64-32-16-8-4-2, the shape that the fairness-testing literature uses for the data sets census, credit and bank. We
 trained their weights. Their inputs are encoded integers (`fairchain.datasets.schemas` declares the encodings), and
