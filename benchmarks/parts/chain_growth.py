@@ -29,7 +29,7 @@ sound.
 *Shared* chains have the same kind of states as the paper's chains. In *product* chains, each group has its own states.
 Product chains are therefore larger, but their label probabilities have no approximation error.
 
-The last feature of every chain is sex, which has two values. Most rounds are needed for the feature before sex,
+The last feature of every chain is sex, which has two values. The feature before sex needs the most rounds,
 because each state of that feature is seldom reached. A transition to sex also has a probability near one half, which is
 the hardest to estimate. The feature before sex has few values in some chains and many values in others, so the number
 of rounds rises and falls as features are added."""

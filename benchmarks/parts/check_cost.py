@@ -22,8 +22,8 @@ TEXTS = {"workclass": 8, "education": 16, "marital": 7, "occupation": 15, "relat
 NUMBERS = {"age": (17, 90), "education_years": (1, 17), "gain": (0, 9999), "loss": (0, 4000), "hours": (1, 99)}
 TEXT = """This section compares the time of one call of `check` with the time of the model's own `predict` on the same
 frame. `check` reads the frame, calls the model, and counts the decisions. Three pipelines are measured. Each has an
-encoder for seven text columns and a scaler for five numbers. Each is fitted on simulated rows with the columns of the
-census data, and is not converted to ONNX. `check` and `predict` run alternately in one process.
+encoder for seven text columns and a scaler for five numbers. Each is fitted on simulated rows with columns like those
+of the census data, and is not converted to ONNX. `check` and `predict` run alternately in one process.
 
 The table shows the medians of the processor times and their ratio. The last column shows the ratio of wall times, which
 other processes affect. While threads of a linear algebra library wait for the next product, they use processor time on

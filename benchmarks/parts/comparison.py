@@ -273,7 +273,7 @@ def _answers(found: dict[Case, CaseRuns]) -> Table:
             given.update(_judged(each.verdicts_of, runs.truth) for each in runs.efforts[name])
         row: list[Cell] = [name, given.total(), given["right"], given["undecided"], given["wrong"]]
         rows.append([*row, _otherwise(found, name)])
-    note = "The right answer comes from one large run of each case, which no method has used."
+    note = "The right verdict comes from one large run of each case, which no method has used."
     return Table("Answers", columns, rows, note)
 
 
@@ -417,9 +417,9 @@ def _behind(found: dict[Case, CaseRuns], slower: float) -> list[str]:
             )
     if any("takes less time" in line for line in lines):
         lines.append(
-            "the reason for these times: the networks answer in microseconds, so the methods themselves take most of "
-            "the time. The other methods return only a decision. fairchain also keeps evidence, from which it computes "
-            "bounds and witnesses when they are read"
+            "the reason for these times in the feed-forward cases: the networks answer in microseconds, so the methods "
+            "themselves take most of the time. The other methods return only a decision. fairchain also keeps "
+            "evidence, from which it computes bounds and witnesses when they are read"
         )
     return lines
 

@@ -200,10 +200,7 @@ def run(sizes: Sizes, models: Path | None) -> PartResult:  # noqa: ARG001  # mod
             if title in JUDGED:
                 checks.append(_least(sides[1], sides[0], THREADS_GAIN, sizes))
             elif gain < THREADS_GAIN:
-                behind.append(
-                    f"two threads evaluate {title} only {gain:.2f} times as fast as one thread, because each column is "
-                    "drawn separately"
-                )
+                behind.append(f"two threads evaluate {title} only {gain:.2f} times as fast as one thread")
     pipeline = forest()
 
     def called(rounds: int, **options: Any) -> Verdict:

@@ -32,13 +32,13 @@ TIMES = (1, 16)
 TEXT = """This section compares two measures of features and neurons: the paper's *sensitivity*, and the *effect* on the
 gap, which fairchain measures. The first table repeats the paper's figure of sensitivities for census by sex.
 
-**Sensitivity** is the product of two numbers: how much more often one group reaches a state than another group, and how
-often this state leads to the outcome. The values in the paper's figure are divided by the largest value, which is the
-value of capital gain. We divide the values of each of our runs in the same way. The paper draws uniform inputs. No
-uniform feature depends on the group, so the true sensitivity of every feature is 0, and the counted values are sampling
-error. To show this, we compute the paper's formula for several seeds, with as many inputs of each group as in the
-paper. The paper does not state into how many states it divided each feature. We use the states of `explain`, so the
-paper's values may lie outside the range of our values.
+**Sensitivity** is a sum over the states of a unit. A term is the product of two numbers: how much more often one group
+reaches the state than another, and how often an input reaches the state and gets the outcome. The values in the paper's
+figure are divided by the largest value, which is the value of capital gain. We divide the values of each of our runs in
+the same way. The paper draws uniform inputs. No uniform feature depends on the group, so the true sensitivity of every
+feature is 0, and the counted values are sampling error. To show this, we compute the paper's formula for several seeds,
+with as many inputs of each group as in the paper. The paper does not state into how many states it divided each
+feature. We use the states of `explain`, so the paper's values may lie outside the range of our values.
 
 The **effect** of an intervention on a unit is the amount by which the intervention reduces the gap between the two
 groups. A negative effect means that the intervention increases the gap. For uniform inputs, the intervention sets a

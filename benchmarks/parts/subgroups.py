@@ -25,8 +25,8 @@ subgroup with the largest estimated gap and computes a 95% interval for this sub
 Each table has {ROWS:,} rows and five categorical features. Each row gets the outcome with probability {RATE:g}. The
 planted subgroup is an intersection of three features and contains {SHARE:.0%} of the rows. In the planted subgroup, the
 probability of the outcome is lower by {2 * THRESHOLD:g}, which is twice the threshold. In tables without a planted
-subgroup, the true gap of every subgroup is 0. All intersections of up to three features are searched at delta
-{DELTA:g}."""
+subgroup, the true gap of every subgroup is 0. The search covers all intersections of up to three features that contain
+at least {SHARE / 2:.0%} of the rows, at delta {DELTA:g}."""
 
 
 def table(seed: int, *, planted: bool) -> dict[str, NDArray[np.generic]]:

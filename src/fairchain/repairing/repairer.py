@@ -122,15 +122,16 @@ def repair(
     optimizer
         "evolution" (covariance matrix adaptation), or "pso" (the particle swarm and the fitness of the original paper).
     change
-        Parameters that may change. Weights: "scales", "biases", "last-layer" or "low-rank". Decision thresholds:
-        "threshold" for one threshold, or "group-thresholds" for one threshold in each group. With "group-thresholds",
-        the decision uses the group, which may be unlawful. "auto" chooses "threshold" for models without weights. For
-        linear models and for networks that read texts, it chooses "last-layer", unless the optimizer is "pso". For all
-        other networks, it chooses "low-rank" if the network reads the protected features and their weights may change,
-        and "scales" if not. With "pso", this rule also applies to linear models and to networks that read texts.
+        Parameters that may change. Weights: "scales" (a factor for each selected unit), "biases", "last-layer" or
+        "low-rank" (the weights of the protected features). Decision thresholds: "threshold" for one threshold, or
+        "group-thresholds" for one threshold in each group. With "group-thresholds", the decision uses the group, which
+        may be unlawful. "auto" chooses "threshold" for models without weights. For linear models and for networks that
+        read texts, it chooses "last-layer", unless the optimizer is "pso". For all other networks, it chooses
+        "low-rank" if the network reads the protected features and their weights may change, and "scales" if not. With
+        "pso", this rule also applies to linear models and to networks that read texts.
     max_units
-        Largest number of features and neurons that may change besides the protected features. The units that `explain`
-        ranks first are chosen.
+        For "scales" and "biases": largest number of selected features and neurons, besides the protected features. The
+        units with the largest effects are selected, or with "pso" the units with the largest sensitivities.
     keep_protected
         Whether the weights of the protected features stay unchanged; by default only with the optimizer "pso".
     max_accuracy_loss
