@@ -12,7 +12,7 @@ from benchmarks.results import Cell, Check, Column, PartResult, Table, count_nam
 from benchmarks.sizes import Sizes
 from fairchain.subgroup_search import SubgroupSearch, find_subgroups
 
-# Five features with 2, 4, 5, 5 and 5 values: 836 intersections of up to three. One of three features is planted.
+# Five features with 2, 4, 5, 5 and 5 values: 889 intersections of up to three. One of three features is planted.
 VALUES, DEPTH = (2, 4, 5, 5, 5), 3
 PLANTED = ((2, 0), (3, 1), (0, 1))
 SHARE, THRESHOLD, DELTA, RATE = 0.02, 0.1, 0.05, 0.5
