@@ -502,10 +502,28 @@ def test_names_of_categories_that_are_whole_numbers_are_shown_as_integers(values
     assert verdict.gap.estimate == pytest.approx(0.5, abs=1e-12)
 
 
-@pytest.mark.parametrize(("cells", "dtype"), [([1, 0], "int64"), ([True, False], "bool"), (["0", "1"], "category")])
-def test_a_value_that_the_type_of_a_column_cannot_contain_is_refused(cells: list[Any], dtype: str) -> None:
+def test_names_of_whole_numbers_that_occur_in_no_row_become_integers_that_may_be_missing() -> None:
+    frame = pd.DataFrame({"k": pd.Series([1, 0, 0, 0] * 20, dtype="Int64"), "sex": ["F", "F", "M", "M"] * 20})
+    model = as_frames(lambda cells: np.where(cells["k"] == 1, "yes", "no"))
+    verdict = fairchain.verify(model, about_k(["0", "1", "2"]), data=frame)
+    assert verdict.gap.estimate == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype", "other"),
+    [
+        ([1, 0], "int64", "other"),
+        ([1, 0], "uint8", "300"),
+        ([1, 0], "int64", "9" * 22),
+        ([1, 0], "float32", "1e39"),
+        ([1, 0], "float64", "nan"),
+        ([True, False], "bool", "other"),
+        (["0", "1"], "category", "other"),
+    ],
+)
+def test_a_value_that_the_type_of_a_column_cannot_contain_is_refused(cells: list[Any], dtype: str, other: str) -> None:
     column = pd.Series(cells * 40, dtype=dtype)
     frame = pd.DataFrame({"k": column, "sex": ["F", "F", "M", "M"] * 20})
     model = as_frames(lambda cells: np.where(cells["sex"] == "F", "yes", "no"))
     with pytest.raises(DataError, match=says(NOT_OF_TYPE)):
-        fairchain.verify(model, about_k([*map(str, cells), "other"]), data=frame)
+        fairchain.verify(model, about_k([*map(str, cells), other]), data=frame)

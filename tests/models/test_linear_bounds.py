@@ -219,6 +219,40 @@ def test_nothing_is_claimed_where_products_or_partial_sums_may_overflow(alpha: f
     assert (found.low[1, 0], found.high[1, 0]) == (-np.inf, np.inf)
 
 
+def scaled(operator: str, scale: float, weight: float) -> Any:
+    """Multiplies by a scale and then by a weight; the runtime does it in the other order."""
+    if operator == "Gemm":
+        nodes = [node("Gemm", ["x", "w"], ["y"], alpha=scale)]
+    else:
+        nodes = [node(operator, ["x", "s"], ["m"]), node("MatMul", ["m", "w"], ["y"])]
+    return graph(nodes, [value("x")], [value("y")], [constant("s", scale), constant("w", [[0, weight], [0, 0]])])
+
+
+@pytest.mark.parametrize(
+    ("operator", "scale", "weight", "number"),
+    [
+        ("Mul", 1e-30, 1e30, 1e10),
+        ("Div", 1e30, 1e30, 1e10),
+        ("Mul", 1e30, 1e-30, 1e-15),
+        ("Div", 1e-30, 1e-30, 1e-15),
+        ("Gemm", 1e30, 1e-30, 1e-15),
+        ("Gemm", 1e38, 1.2e-38, 1e-8),
+    ],
+)
+def test_bounds_hold_where_the_runtime_multiplies_by_a_scale_last(
+    operator: str, scale: float, weight: float, number: float
+) -> None:
+    """The product with the weight overflows or underflows; the bounds were those of the product with the scale."""
+    model = loaded(scaled(operator, scale, weight), real("a", -1e37, 1e37), category("sex", "F", "M"))
+    inputs = np.array([[number, 0.0]], np.float32).astype(float)
+    (lead,) = np.diff(model.scores(inputs.astype(np.float32)).astype(float), axis=1)[0]
+    exact = number * weight / scale if operator == "Div" else number * weight * scale
+    # Otherwise this test shows nothing.
+    assert not abs(lead - exact) < 1e-3 * exact
+    found = LinearBounds(relu_network(model), np.array([[-1.0, 1.0]]))(boxes(inputs, inputs))
+    assert found.low[0, 0] <= lead <= found.high[0, 0]
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_weights_that_are_not_finite_are_refused(wrong: float) -> None:
     nodes = [node("MatMul", ["x", "w"], ["m"]), node("Relu", ["m"], ["h"]), node("MatMul", ["h", "v"], ["y"])]

@@ -337,21 +337,22 @@ class OwnCells:
         plain = isinstance(dtype, np.dtype) and dtype.kind in "biu"
         for place in unseen:
             if place < len(names):
-                cells[place] = known.get(str(names[place]), names[place])
-                self._must_fit(cells[place], known)
+                cells[place] = self._cell_of(known.get(str(names[place]), names[place]), known)
             else:
                 # A column of booleans or integers has no missing value, and none is needed.
                 cells[place] = cells[0] if plain else None if known else np.nan
         return import_module("pandas").array(cells, dtype=dtype)
 
-    def _must_fit(self, cell: Any, known: Mapping[str, Any]) -> None:
-        """Raise a DataError if the column's type cannot contain a cell, or changes it."""
-        dtype, text, found = self.series.dtype, str(cell), None
+    def _cell_of(self, value: Any, known: Mapping[str, Any]) -> Any:
+        """Return a value as a cell of the column's type; raise a DataError if this type cannot contain it."""
+        dtype, text, cell = self.series.dtype, str(value), None
         if text in known or not hasattr(dtype, "categories"):
-            with suppress(ValueError, TypeError):
-                (found,) = import_module("pandas").array([cell], dtype=dtype)
-        if found is None or (getattr(dtype, "kind", "O") != "f" and str(found) != text):
+            with suppress(ValueError, TypeError, OverflowError), np.errstate(over="ignore"):
+                (cell,) = import_module("pandas").array([value], dtype=dtype)
+        same = np.isfinite(cell) if isinstance(cell, float | np.floating) else str(cell) == text
+        if cell is None or not same:
             raise DataError(NOT_OF_TYPE.format(column=self.feature.name, value=shown(text), type=dtype))
+        return cell
 
     def __call__(self, column: NDArray[Any]) -> Any:
         """Return the cells with these values, as a series of the column's type."""

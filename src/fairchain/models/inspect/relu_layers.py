@@ -9,6 +9,7 @@ other operator is refused with a message that names it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -75,11 +76,16 @@ class AffineLayer:
     unit: float
 
     @classmethod
-    def of(cls, weights: Floats, bias: Floats, terms: int, unit: float, peak: float = 1.0) -> AffineLayer:
-        """Return the layer of one operator; before its last step, numbers may be `peak` times as large."""
+    def of(
+        cls, weights: Floats, bias: Floats, terms: int, unit: float, peak: float = 1.0, growth: float = 1.0
+    ) -> AffineLayer:
+        """Return the layer of one operator.
+
+        Before its last step, numbers may be `peak` times as large; the last step may multiply them by `growth`.
+        """
         sizes = np.abs(weights), np.abs(bias)
         most = peak * sizes[0].max(axis=0, initial=0.0), peak * float(sizes[1].max(initial=0.0))
-        return cls(weights, bias, *sizes, np.full(len(bias), terms * UNDERFLOW), *most, terms, unit)
+        return cls(weights, bias, *sizes, np.full(len(bias), terms * UNDERFLOW * growth), *most, terms, unit)
 
     @property
     def rounding(self) -> float:
@@ -118,11 +124,16 @@ class ReluNetwork:
 
 @dataclass(frozen=True)
 class _Flow:
-    """The description of a tensor: finished layers, each with a ReLU, then an affine map of the last one."""
+    """The description of a tensor: finished layers, each with a ReLU, then an affine map of the last one.
+
+    `scales` are the scalars by which it was multiplied last. The runtime may multiply by them after the next product
+    with weights, which then gets larger or smaller numbers.
+    """
 
     done: tuple[AffineLayer, ...]
     last: AffineLayer
     kind: int
+    scales: tuple[float, ...] = ()
 
 
 def relu_network(model: Model | None) -> ReluNetwork:
@@ -209,7 +220,7 @@ class _Reader:
                 return None
             exact = first.kind == to or (first.kind == 1 and to == 11)
             step = replace(_identity(len(first.last.bias)), terms=0 if exact else 1, unit=UNITS[to])
-            return _Flow(first.done, first.last.then(step), to)
+            return _Flow(first.done, first.last.then(step), to, first.scales)
         if kind == "Concat" and attribute(node, "axis", 1) in (1, -1):
             return self._joined(flows)
         if kind in ("Gemm", "MatMul") and first is not None and first.kind in UNITS:
@@ -250,18 +261,19 @@ class _Reader:
             weights = weights.T
         if weights.shape[1] != len(flow.last.bias):
             return None
-        bias, peak = np.zeros(len(weights)), 1.0
+        bias, scales = np.zeros(len(weights)), [abs(scale) for scale in flow.scales]
         if gemm:
             if not (alpha := float(attribute(node, "alpha", 1.0))):
                 return None
             # The runtime may multiply by alpha last.
-            weights, peak = weights * alpha, max(1.0, 1 / abs(alpha))
+            weights, scales = weights * alpha, [*scales, abs(alpha)]
             if len(node.input) > 2 and node.input[2]:
                 added = self._row(node.input[2], len(weights))
                 if added is None:
                     return None
                 bias = added * float(attribute(node, "beta", 1.0))
-        step = AffineLayer.of(weights, bias, weights.shape[1] + 4, UNITS[flow.kind], peak)
+        peak, growth = prod(max(1.0, 1 / scale) for scale in scales), prod(max(1.0, scale) for scale in scales)
+        step = AffineLayer.of(weights, bias, weights.shape[1] + 4, UNITS[flow.kind], peak, growth)
         return _Flow(flow.done, flow.last.then(step), flow.kind)
 
     def _elementwise(self, node: NodeProto, flows: list[_Flow | None]) -> _Flow | None:
@@ -274,14 +286,18 @@ class _Reader:
         added = self._row(node.input[place], width)
         if added is None or (kind == "Div" and (place == 0 or (added == 0).any())):
             return None
-        factor, shift = np.ones(width), np.zeros(width)
+        factor, shift, scales = np.ones(width), np.zeros(width), tuple[float, ...]()
         if kind in ("Add", "Sub"):
             factor = -factor if kind == "Sub" and place == 0 else factor
             shift = -added if kind == "Sub" and place == 1 else added
         else:
             factor = added if kind == "Mul" else 1 / added
+            if self._constants[node.input[place]].size == 1:
+                if not factor[0]:
+                    return None
+                scales = (*flow.scales, float(factor[0]))
         step = AffineLayer.of(np.diag(factor), shift, 2, UNITS[flow.kind])
-        return _Flow(flow.done, flow.last.then(step), flow.kind)
+        return _Flow(flow.done, flow.last.then(step), flow.kind, scales)
 
     def _row(self, name: str, width: int) -> Floats | None:
         """Return a constant as one number for each value of a row; None if it is not constant, or has a batch axis."""
