@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairchain import verify
+from fairchain import journaled, verify
 from fairchain.errors import ModelError, UnansweredError
 from fairchain.models import Model, load_model, to_onnx
 from fairchain.models.adapters.answer_memo import ANSWERS_CHANGE, AnswerMemo
@@ -322,6 +322,11 @@ def test_answers_that_change_are_refused_although_all_inputs_are_known(copies: i
     data = {"age": [20, 40] * 2 * copies, "sex": ["Female", "Female", "Male", "Male"] * copies}
     with pytest.raises(ModelError, match=says(ANSWERS_CHANGE)):
         verify(alternating, asked, data=data, allow_constant=True)
+    # A model of costly answers gets rows without the features that are not its inputs.
+    calls, without = 0, {**SEX, "model_input": False}
+    asked = parse_spec(changed(question(integer("age", 0, 100), without), "population", rows_of))
+    with pytest.raises(ModelError, match=says(ANSWERS_CHANGE)):
+        verify(journaled(alternating, journal=None), asked, data=data, allow_constant=True)
 
 
 @pytest.mark.parametrize(("seconds", "most"), [(0.0, 1000), (0.01, 64), (2.0, 16)])

@@ -188,7 +188,7 @@ class FunctionModel:
         elif self._memo is None:
             check_deterministic(name, spec.described, self.scores)
             check_rows_apart(name, spec.described, self.scores, self.dtype)
-        elif table is not None and self._memo.knows(table):
+        elif table is not None and self._memo.knows(self._distinct_inputs(table)):
             # No row would be evaluated again in a later batch.
             self._memo.repeat(self._call, name)
 
@@ -372,15 +372,19 @@ class FunctionModel:
         """Return the answers in parts of tested sizes; known ones are not computed again."""
         values = self._own_columns(values)
         if self._memo is not None:
-            values = values.astype(self.dtype, copy=False)
-            if self.costly and self._not_inputs:
-                # Rows that differ only in features that the model does not get are one input, and paid for once.
-                values = values.copy()
-                values[:, self._not_inputs] = 0
-            return self._memo(values, self._spread, self.name)
+            return self._memo(self._distinct_inputs(values), self._spread, self.name)
         evaluate = self._call if self.kept is None else partial(self.kept, show=self._shown, call=self._call)
         parts = [evaluate(values[start : start + BATCHES[-1]]) for start in range(0, len(values), BATCHES[-1])]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _distinct_inputs(self, values: RowArray) -> RowArray:
+        """Return rows as the cache distinguishes them."""
+        values = values.astype(self.dtype, copy=False)
+        if self.costly and self._not_inputs:
+            # Rows that differ only in features that the model does not get are one input, and paid for once.
+            values = values.copy()
+            values[:, self._not_inputs] = 0
+        return values
 
     def rows_per_call(self, seconds: float, most: int) -> int:
         """Return about how many new rows of a table the function answers in some seconds, from its last answers."""
