@@ -502,8 +502,9 @@ def test_names_of_categories_that_are_whole_numbers_are_shown_as_integers(values
     assert verdict.gap.estimate == pytest.approx(0.5, abs=1e-12)
 
 
-def test_names_of_whole_numbers_that_occur_in_no_row_become_integers_that_may_be_missing() -> None:
-    frame = pd.DataFrame({"k": pd.Series([1, 0, 0, 0] * 20, dtype="Int64"), "sex": ["F", "F", "M", "M"] * 20})
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "float32", pd.CategoricalDtype([0.0, 1.0, 2.0])])
+def test_names_of_whole_numbers_that_occur_in_no_row_become_cells_of_the_type(dtype: Any) -> None:
+    frame = pd.DataFrame({"k": pd.Series([1, 0, 0, 0] * 20, dtype=dtype), "sex": ["F", "F", "M", "M"] * 20})
     model = as_frames(lambda cells: np.where(cells["k"] == 1, "yes", "no"))
     verdict = fairchain.verify(model, about_k(["0", "1", "2"]), data=frame)
     assert verdict.gap.estimate == pytest.approx(0.5, abs=1e-12)

@@ -334,6 +334,8 @@ class OwnCells:
         cells, dtype, names = cells.astype(object), self.series.dtype, words(self.feature)
         truths = any(isinstance(cell, bool | np.bool_) for cell in cells)
         known = {str(each): each for each in getattr(dtype, "categories", (False, True) if truths else ())}
+        # The spec may write 1.0 as 1.
+        known |= {f"{each:g}": each for each in known.values() if isinstance(each, float)}
         plain = isinstance(dtype, np.dtype) and dtype.kind in "biu"
         for place in unseen:
             if place < len(names):
