@@ -131,8 +131,9 @@ def learn_chain(
         (`layer3[2]`), or a whole layer whose states are clusters (`layer3`, `layer3:kmeans=3`, `lstm1:kmeans=4`).
     chain
         "product": each group has separate states. With the estimator "frequency", the probabilities of labels then
-        equal the counted frequencies. "shared": all groups have the same states, as in the original paper. The
-        probabilities of labels can then be wrong, so the fidelity of the chain is measured.
+        equal the counted frequencies. "shared": all groups have the same states, as in the original paper on
+        which fairchain builds (docs/mathematics.md). The probabilities of labels can then be wrong, so the fidelity of
+        the chain is measured.
     estimator
         Estimator of transition probabilities: "frequency", "laplace" or "good-turing".
     rounds

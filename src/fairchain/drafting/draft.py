@@ -110,7 +110,7 @@ def infer_spec(
         Any model that `verify` takes, or None if there is no model yet.
     protected
         The features whose groups are compared; by default the feature whose name most likely denotes a protected
-        attribute.
+        feature.
     threshold
         The largest difference that still counts as fair.
     reading

@@ -75,8 +75,8 @@ def explain(
         Number of inputs. Each input is evaluated as each group, and with an intervention on each unit.
     method
         "resample": the value of a unit is replaced by its value for another input of any group. "mean": the value is
-        replaced by the mean, or for a category by the most frequent value. By default, "mean" is used for features of a
-        population that draws all features independently, and "resample" for all other units.
+        replaced by the mean, or for a categorical feature by the most frequent value. By default, "mean" is used for
+        features of a population that draws all features independently, and "resample" for all other units.
     rows
         For drawn inputs: real rows, as a table like `data`. Counterfactual pairs (witnesses) are searched first among
         these rows, and then among drawn inputs near them.

@@ -64,10 +64,10 @@ def as_frames(function: Callable[[Any], Any]) -> FrameModel:
     function
         A function that takes a pandas frame with one column for each feature that the model receives, in the order of
         the spec. The key `column` of a feature names its column. By default, the column has the name of the feature.
-        Categories are passed by the names in the table, or by their codes if the spec states `codes`. A category with
-        the values True and False and the codes 1 and 0 is passed as booleans. Numbers have the unit and the type of the
-        table, unless the spec states another encoding. For each row, the function returns a label, a score, or a score
-        for each label.
+        Categories are passed by the names in the table, or by their codes if the spec states `codes`. A categorical
+        feature with the values True and False and the codes 1 and 0 is passed as booleans. Numbers have the unit and
+        the type of the table, unless the spec states another encoding. For each row, the function returns a label, a
+        score, or a score for each label.
 
     Examples
     --------

@@ -36,7 +36,7 @@ class Recheck(Record, frozen=True, kw_only=True):
       was repeated.
     - `fresh` is the checker's own run. It exists if the run was requested, or if the model is not deterministic.
     - `cut` is True if the certificate has an older format and a budget shortened its last batch.
-    - `constant` is the claimed decision, if the certificate is about a constant model.
+    - `constant` is the label that the model always gives, if the certificate claims that the model is constant.
     - `members` contains a result for each question, if the certificate is about several questions.
     """
 

@@ -60,7 +60,7 @@ def write_repair(repair: Repair, path: str | Path, *, source: str | Path | None 
     The network is written to `path` with the suffix .onnx. Files beside the network contain a list of the changes and,
     if possible, the certificate. If the model is the folder of a transformer and `path` has no suffix, a new folder is
     written. The new folder is read and verified again. A model that is evaluated in Python has no network. Its
-    thresholds are written to `path` with the suffix .json.
+    decision thresholds are written to `path` with the suffix .json.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ def new_interpreter(code: str, *arguments: str) -> list[str]:
 def isolated(function: Callable[..., Any], /, *arguments: Any, progress: Any = None, **options: Any) -> Any:
     """Call a function in a new Python process and return its result.
 
-    If native code crashes in the new process, this function raises a `ModelError`. For example, a damaged network can
+    If native code crashes in the new process, `isolated` raises a `ModelError`. For example, a damaged network can
     crash the runtime. Starting the new process takes about as long as importing fairchain. The new process has the same
     rights as the caller, so it does not protect against malicious code.
 

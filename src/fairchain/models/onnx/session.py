@@ -83,7 +83,7 @@ class OnnxModel:
     inputs
         The encoding of feature values as the network's inputs.
     decision
-        The rule that turns the output into class indices.
+        The rule that turns the output into indices of labels.
     """
 
     certifiable = True
@@ -228,7 +228,7 @@ class OnnxModel:
         return follow(self.network, self._shapes, self.inputs.batch)
 
     def must_fit(self, spec: Spec) -> None:
-        """Raise a ModelError unless this network was loaded for the same features and the same meaning of outputs."""
+        """Raise a ModelError unless this network was loaded for the features and output meaning of the given spec."""
         must_fit(self.name, self._spec, spec)
 
     @property
@@ -246,7 +246,7 @@ class OnnxModel:
         return self._by_parts(values, lambda part: self._read(self.decision.ends, part))
 
     def predict(self, values: NDArray[Any]) -> Labels:
-        """Return the class index of each row of feature values.
+        """Return the index of the label of each row of feature values.
 
         Raises a ModelError if the network fails or takes too long; an UnansweredError if a row has no class.
         """
@@ -264,7 +264,7 @@ class OnnxModel:
         return rejoined(parts, [evaluate(values[part]) for part in parts])
 
     def predict_fed(self, values: NDArray[Any], inputs: Mapping[str, NDArray[Any]]) -> Labels:
-        """Return the class index of each row, from the encoded inputs of the network."""
+        """Return the index of the label of each row, from the encoded inputs of the network."""
         if len(values) == 1:
             return self.predict(values)
         answer = self._runtime.run(inputs, [self.decision.output])[0]
@@ -324,7 +324,7 @@ class OnnxModel:
         return OnnxModel.from_bytes(network.SerializeToString(), self.name, spec, self.limits)
 
     def predict_and_show(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[Hidden]]:
-        """Return the class index of each row, and each of the requested inner tensors as (rows, units)."""
+        """Return the index of the label of each row, and each of the requested inner tensors as (rows, units)."""
         if (alike := distinct_rows(values)) is not None:
             found, inner = self.predict_and_show(values[alike[0]], tensors)
             return found[alike[1]], [each[alike[1]] for each in inner]
@@ -337,7 +337,7 @@ class OnnxModel:
         return rejoined(parts, labels), [rejoined(parts, each) for each in units]
 
     def predict_with(self, values: NDArray[Any], tensors: Sequence[str]) -> tuple[Labels, list[NDArray[Any]]]:
-        """Return the class index of each row, and the requested inner tensors unchanged, in one call of the runtime."""
+        """Return the index of each row's label, and the requested inner tensors unchanged, in one onnxruntime call."""
         if self.inputs.batch is not None:
             raise ModelError(f"{self.path}: has a fixed batch size; export it with a free one to read its layers")
         answer, *shown = self.run(values, [self.decision.output, *tensors])
