@@ -74,8 +74,8 @@ NOT_COMPARABLE = """## What is not comparable, and why
   groups. VeriFair was published for two groups, and for demographic parity as a ratio. **FairSquare** decides a
   different class of programs exactly, and we did not run it. The paper compares its method with VeriFair and FairSquare
   for another property. [Our section about other methods](#other-methods-on-the-same-networks) quotes this comparison.
-- **A bootstrap** has no guarantee, so its number of samples cannot be compared with the number of samples of a method
-  with a guarantee. Our bootstrap resamples counts. Its intervals have the same distribution as fairlearn's intervals,
+- **A bootstrap** has no guarantee, so its number of evaluations cannot be compared with that of a method with a
+  guarantee. Our bootstrap resamples counts. Its intervals have the same distribution as fairlearn's intervals,
   but take much less time.
 """
 EXACT = Path(__file__).resolve().parents[1] / "docs" / "exact.md"

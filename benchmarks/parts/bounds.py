@@ -53,10 +53,10 @@ bound and sampling (*with bounds*). A *guaranteed* interval comes from branch an
 certainty.
 
 **Networks of few real inputs.** No input is sampled. The first table shows how long branch and bound takes to reach a
-guaranteed interval of a stated width. Weights are random (normal, scaled by the number of inputs of a unit). Inputs are
-uniform in [-1, 1], and one more input is the protected feature. If a network gives nearly every input the same label,
-another network is drawn. [Boxes](../docs/glossary.md#sampling) are counted once for each group. Seconds are processor
-seconds of one core.
+guaranteed interval of a stated width. Weights are random (normal, scaled by the number of inputs of a unit). *Real
+inputs* are features that are not protected. They are uniform in [-1, 1], and one more feature is protected. If a
+network gives nearly every input the same label, another network is drawn. [Boxes](../docs/glossary.md#sampling) are
+counted once for each group. Seconds are processor seconds of one core.
 
 **The examples.** The second table shows guaranteed intervals for the six-layer networks that ship with fairchain (12 to
 19 features besides the protected feature). Their guaranteed intervals stay wide, because branch and bound does not end
@@ -66,8 +66,9 @@ last box.
 **Bounds and sampling together.** The third table compares the two widths at equal processor time. The *ratio* is the
 width with bounds divided by the width of sampling. The threshold is the gap that a long run finds, so few runs end
 early. A run of the engine `bounds` is stopped after the stated seconds of processor time. With two or three real
-inputs, such a run begins with boxes, and sampling alone is timed separately for the same seconds. With more inputs, the
-engine forecasts that boxes would cost more than they save. It then only samples, by the same loop as sampling alone.
+inputs, such a run begins with boxes, and sampling alone is timed separately for the same seconds. With more features,
+the engine forecasts that boxes would cost more than they save. It then only samples, by the same loop as sampling
+alone.
 
 Such a run without boxes also spends time on the forecast, on checks whether boxes should begin, and on a longer set-up.
 Sampling alone could use this time for additional rounds. So the width of sampling is measured by continuing the same

@@ -49,7 +49,7 @@ A round of fairchain shows one input as several groups. In the cases about comme
 and all texts of a round have the same position in the ordered texts of their group. The other methods draw the inputs
 of each group separately, as published.
 
-VeriFair's rule computes its bounds after every sample, as its authors' program does. The authors' program evaluates the
+VeriFair's rule computes its bounds after every input, as its authors' program does. The authors' program evaluates the
 network on one input at a time. Our implementation evaluates many inputs at once, which makes VeriFair's rule faster.
 VeriFair's paper defines demographic parity as a ratio. We use VeriFair's "causal" specification instead, because it
 limits a difference of probabilities, as our property does.
@@ -242,7 +242,7 @@ def _samples(found: dict[Case, CaseRuns]) -> Table:
     ]
     note = (
         f"The numbers are means over seeds. The bootstrap always evaluates {TESTED:,} inputs of each group. The size "
-        "of the fixed sample is planned so that nine of ten runs reach a decision."
+        "of the fixed sample is planned so that nine of ten runs end with FAIR or UNFAIR."
     )
     return Table("Evaluations until the verdict", columns, rows, note)
 
@@ -347,7 +347,7 @@ def _papers(found: dict[Case, CaseRuns]) -> Table:
         "protected features are binned into two groups (the bins are not stated), and the property is VeriFair's "
         "demographic parity, a ratio of at least 0.85. Our seconds are about a difference of at most 0.1 over all "
         "groups. So credit by age is fair in the paper's comparison, but unfair in our tables and in the paper's first "
-        "table. The paper does not state the number of samples. FairSquare does not read networks with loops, and "
+        "table. The paper does not state the number of evaluations. FairSquare does not read networks with loops, and "
         "VeriFair's program does not read texts, so their cells for comments are empty."
     )
     return Table("The paper's own comparison", columns, rows, note)
@@ -418,7 +418,7 @@ def _behind(found: dict[Case, CaseRuns], slower: float) -> list[str]:
     if any("takes less time" in line for line in lines):
         lines.append(
             "the reason for these times in the feed-forward cases: the networks answer in microseconds, so the methods "
-            "themselves take most of the time. The other methods return only a decision. fairchain also keeps "
+            "themselves take most of the time. The other methods return only a verdict. fairchain also keeps "
             "evidence, from which it computes bounds and witnesses when they are read"
         )
     return lines

@@ -159,8 +159,8 @@ def _note(found: dict[Case, BothRules], sizes: Sizes) -> str:
         f"The paper's rule and estimate mode have {sizes.repetitions} runs for each case{texts}. The percentages are "
         f"shares of runs with an error above {paper.EPSILON:g}. *Widest pair* is the error of the difference of one "
         "pair: the pair of groups with the largest true difference. *Largest difference* is the error of the largest "
-        "difference over all pairs. *Any value* counts a run if the probability of any group or the largest difference "
-        f"has such an error. The true rates are estimated from {sizes.truth:,} rounds"
+        "difference over all pairs. *Any value* counts a run if the largest difference, or the probability "
+        f"of any group, has an error above {paper.EPSILON:g}. The true rates are estimated from {sizes.truth:,} rounds"
         + (f" ({sizes.text_truth:,} for comments)" if any(c.reads_texts for c in found) else "")
         + f". An error counts only if it exceeds {paper.EPSILON:g} by more than two standard errors of these rates."
         f"\n\nThe paper claims that the error of an estimated difference is above {paper.EPSILON:g} in at most "

@@ -66,7 +66,7 @@ least {errors:.0f} standard errors of this estimate.
 
 **Simulated networks.** About half of the groups have one rate, and the other groups have another rate. With nine
 groups, the largest gap therefore occurs in several pairs. The threshold is {threshold:g}, and the columns state the
-true gap. Decisions are harder if the gap is nearer to the threshold. At a gap of exactly {threshold:g}, UNFAIR is
+true gap. Verdicts are harder if the gap is nearer to the threshold. At a gap of exactly {threshold:g}, UNFAIR is
 wrong. FAIR is true by definition, but is counted as wrong. So a method should stay undecided there.
 
 A simulation also needs the share of rounds in which two groups with different rates get different decisions. We choose
@@ -201,8 +201,8 @@ def _tables(rows: list[Row], groups: int, sizes: Sizes) -> list[Table]:
         f"The numbers are means of {sizes.repetitions} runs. *Cap* means that all runs were still undecided at their "
         "limit. *Cap in n* means that n runs were still undecided at their limit. "
         f"We chose the limits {_rounds(sizes):,} rounds for fairchain and {sizes.most:,} evaluations for the "
-        "other sequential methods. The fixed sample was planned with the true rates, so that nine of ten runs reach a "
-        "decision."
+        "other sequential methods. The fixed sample was planned with the true rates, so that nine of ten runs end with "
+        "FAIR or UNFAIR."
     )
     return [
         Table(f"Evaluations by gap, {groups} groups, simulated networks", columns, evaluations, note),

@@ -28,7 +28,7 @@ fairchain measures, and the paper's sensitivity. The networks are random, with t
 The decision depends on the group only through one *planted* unit. A planted neuron is ranked among the neurons of its
 layer, and a planted feature is ranked among the features. The table counts in how many networks the planted unit is
 *first* by each measure. In a tie, the planted unit is ranked last. The last column shows the largest gap, over all
-networks of a family, that remains after the intervention on the planted unit."""
+networks of a row, that remains after the intervention on the planted unit."""
 # What was planted, by family.
 PLANTED = {
     "plain": "the only neuron of the first layer that receives the group",

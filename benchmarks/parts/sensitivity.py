@@ -32,7 +32,7 @@ TIMES = (1, 16)
 TEXT = """This section compares two measures of features and neurons: the paper's *sensitivity*, and the *effect* on the
 gap, which fairchain measures. The first table repeats the paper's figure of sensitivities for census by sex.
 
-**Sensitivity** is a sum over the states of a unit. A term is the product of two numbers: how much more often one group
+**Sensitivity** is a sum over the states of a unit. Each summand multiplies two numbers: how much more often one group
 reaches the state than another, and how often an input reaches the state and gets the outcome. The values in the paper's
 figure are divided by the largest value, which is the value of capital gain. We divide the values of each of our runs in
 the same way. The paper draws uniform inputs. No uniform feature depends on the group, so the true sensitivity of every

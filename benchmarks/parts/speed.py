@@ -46,7 +46,7 @@ affected, but not the median. *Best of each* is the ratio of the two shortest ru
 thread on each side. Runs with two threads are only reported.
 
 **Start.** A check limits the time of a first verdict from the shell, divided by the time to start Python and to import
-numpy and onnxruntime. An installer compiles modules, so the modules of fairchain were compiled before.
+numpy and onnxruntime. An installer compiles modules, so this part compiles fairchain's modules before the measurement.
 
 **Memory.** A check limits the peak memory of a long run, divided by the peak memory of a short run. Each run has its
 own process.

@@ -30,8 +30,8 @@ DELTA, THRESHOLD, MOST_LOST = 0.05, 0.05, 0.01
 TEXT = f"""This section compares two methods that choose a decision threshold for each sex, for the same boosted
 classifier of the census. fairlearn's `ThresholdOptimizer` aims at a gap of 0 on the rows on which it is fitted.
 fairchain aims at the verdict FAIR, with threshold {THRESHOLD:g} and delta {DELTA:g}, on rows that the search has not
-used. Both methods choose their thresholds on the same rows. The table shows the gap and the accuracy on other rows
-(*rows judged on*). The brackets show the bounds of the gap that fairchain verified."""
+used. Both methods choose their decision thresholds on the same rows. The table shows the gap and the accuracy on other
+rows (*rows judged on*). The brackets show the bounds of the gap that fairchain verified."""
 
 
 def run(sizes: Sizes, _models: Path | None) -> PartResult:
