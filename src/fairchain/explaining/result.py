@@ -165,7 +165,7 @@ class Explanation(Record, frozen=True, kw_only=True):
         return f"{pair.more} gets {pair.outcome} more often than {pair.less}: the gap is {self.gap:.4f}"
 
     def ranked(self, by: EffectMeasure = "effect", *, layer: str | None = None) -> tuple[Influence, ...]:
-        """Return the units, or the units of one layer (`inputs` for the features), with the largest effect first."""
+        """Return the units, or those of one layer (for features, the layer "inputs"), with the largest effect first."""
         chosen = [unit for unit in self.units if layer is None or unit.layer == layer]
         return tuple(sorted(chosen, key=lambda unit: -getattr(unit, by).estimate))
 

@@ -215,8 +215,8 @@ def journaled(
         A function of an array or of texts. Wrap a function of a frame with `as_frames` first.
     journal
         A file that stores each answer. A run that was stopped or killed continues from these answers. The file contains
-        hashes of inputs with their answers, and is valid only for the user who created it. With None, answers are kept
-        in memory.
+        the answers with hashes of the inputs, and is valid only for the user who created it. With None, answers are
+        kept in memory.
     identity
         A name for this model, for example the name and version of a service that the function calls. By default, the
         name of the function and a hash of its code. Change the identity when the answers may have changed.

@@ -100,9 +100,9 @@ def verify(
         `f(rng, count, group)`. A function `f(u, group)` of uniform random numbers is passed as `Coupled(f,
         uniforms=m)`. A run can then need fewer evaluations.
     seed
-        A chosen seed, instead of the seed in the spec. Without a chosen seed, the seed is derived from the network, the
-        spec and the data. The same seed leads to the same counts for any number of workers, unless the budget of
-        seconds ends the run.
+        A chosen seed, instead of the seed in the spec. Without a chosen seed, the seed is derived from the spec, the
+        data and, if the model has a hash, the model. The same seed leads to the same counts for any number of workers,
+        unless the budget of seconds ends the run.
     allow_constant
         Whether a model that gives the same decision to every input may be FAIR; by default as the spec states. If
         False, the verdict on such a model has the `conclusion` CONSTANT instead of FAIR or UNDECIDED.

@@ -345,7 +345,7 @@ class OnnxModel:
         return self._read(self.decision, values, answer), shown
 
     def by_row(self, tensor: str, hidden: NDArray[Any], rows: int) -> Hidden:
-        """Return an inner tensor as (rows, units), or raise a ModelError if it is not numeric with the rows first."""
+        """Return an inner tensor as (rows, units), or raise ModelError unless it is numeric and has the rows first."""
         if hidden.ndim < 1 or len(hidden) != rows or not np.issubdtype(hidden.dtype, np.floating):
             raise ModelError(
                 NOT_A_LAYER_OF_NUMBERS.format(
