@@ -55,7 +55,8 @@ class Chain:
         States that were never visited. Their transitions are placeholders. If the answer to a query depends on such
         states, the answer names these states.
     metadata
-        Kind, estimator, delta, discretisers, fidelity and similar facts, as plain JSON values.
+        Kind, estimator, delta, discretisers (rules that divide the values of a unit into states), fidelity and similar
+        facts, as plain JSON values.
     """
 
     states: tuple[str, ...]

@@ -78,8 +78,8 @@ def explain(
         replaced by the mean, or for a categorical feature by the most frequent value. By default, "mean" is used for
         features of a population that draws all features independently, and "resample" for all other units.
     rows
-        For drawn inputs: real rows, as a table like `data`. Counterfactual pairs (witnesses) are searched first among
-        these rows, and then among drawn inputs near them.
+        For drawn inputs: real rows, as a table like `data`. Counterfactual pairs (witnesses) are sought first
+        among these rows, and then among drawn inputs near these rows.
     delta
         The largest probability that any interval of an effect is wrong; by default the delta of the spec. Each other
         set of intervals (see `Explanation`) has a separate error probability of the same size.

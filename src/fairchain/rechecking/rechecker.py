@@ -80,7 +80,7 @@ def recheck(
         A file or a frame with the rows, if the certificate is about rows.
     spec
         The checker's own copy of the spec, with which the certificate must agree. `recheck` then opens the files that
-        are named by this copy, `model` and `data`. It ignores the file names in the certificate.
+        are named by `model`, `data` and this copy. It ignores the file names in the certificate.
     full
         Repeat all evaluations, without a time limit.
     fresh
