@@ -78,13 +78,14 @@ but do not affect this comparison. The additional rounds are few, and the ratio 
 narrower or wider. A ratio of exactly 1 means that the run had already ended with a verdict, so no rounds were added.
 The check requires that in each row the median of the ratios of all seeds is at most 1.00015.
 
-*Time beside plain rounds* is the share of processor time that a run with bounds does not spend on rounds among all
+*Time beside plain rounds* is the share of processor time that a run with bounds does not spend on rounds drawn from all
 inputs. *Boxes* shows the boxes of the last seed.
 
 **In turns.** The last table is a control. The two engines run alternately, 5 ms at a time, for the same seconds of
-processor time. Each engine goes first for every other seed. This comparison includes all other differences between the
-engines, and the noise of processor times. When sampling was compared with itself in this way, the ratios had a standard
-deviation of 0.06. The check is therefore about the mean over all runs without boxes, and not about single runs."""
+processor time. The engine that goes first changes with each seed. This comparison includes all other differences
+between the engines, and the noise of processor times. When sampling was compared with itself in this way, the ratios
+had a standard deviation of 0.06. The check is therefore about the mean over all runs without boxes, and not about
+single runs."""
 
 
 class Turn(Event):

@@ -159,13 +159,13 @@ def _note(found: dict[Case, BothRules], sizes: Sizes) -> str:
         f"The paper's rule and estimate mode have {sizes.repetitions} runs for each case{texts}. The percentages are "
         f"shares of runs with an error above {paper.EPSILON:g}. *Widest pair* is the error of the difference of one "
         "pair: the pair of groups with the largest true difference. *Largest difference* is the error of the largest "
-        "difference over all pairs. *Any value* counts a run if the largest difference, or the probability "
+        "difference over all pairs. *Any value* counts a run if the largest difference, or the selection rate "
         f"of any group, has an error above {paper.EPSILON:g}. The true rates are estimated from {sizes.truth:,} rounds"
         + (f" ({sizes.text_truth:,} for comments)" if any(c.reads_texts for c in found) else "")
         + f". An error counts only if it exceeds {paper.EPSILON:g} by more than two standard errors of these rates."
         f"\n\nThe paper claims that the error of an estimated difference is above {paper.EPSILON:g} in at most "
-        f"{paper.DELTA:.0%} of runs. Estimate mode guarantees the same for the probabilities of all groups and for all "
-        f"differences simultaneously. In {len(broken(found))} of {len(found)} cases, the paper's rule has an error "
+        f"{paper.DELTA:.0%} of runs. Estimate mode guarantees the same for the selection rates of all groups and for "
+        f"all differences simultaneously. In {len(broken(found))} of {len(found)} cases, the paper's rule has an error "
         f"above {paper.EPSILON:g} for the widest pair in significantly more runs (p at most {alarm}) than the paper "
         'claims. The paper\'s rule is run exactly as published (`rule = "paper"`), and needs fewer traces than the '
         "paper's tables report. With many groups, its estimate of the largest difference is biased upwards. The "

@@ -32,9 +32,9 @@ EVALUATIONS = 10_000_000
 # The network whose two threads are judged; those of other networks are reported.
 JUDGED = ("the census network, groups by race",)
 WIDTHS = (10, 64, 64, 2)
-TEXT = f"""This section compares executors, which distribute a run over workers: threads, processes, and the clusters
-Dask and Ray. Every executor has {WORKERS} workers of one thread on this machine. For comparison, some runs have one
-worker. Three models are evaluated:
+TEXT = f"""This section compares executors: threads, processes, and the clusters Dask and Ray. An executor distributes
+a run over workers. Every executor has {WORKERS} workers of one thread on this machine. For comparison, some runs have
+one worker. Three models are evaluated:
 
 - a dense network ({"-".join(map(str, WIDTHS))}), which the tables also call the network of real features
 - the census network

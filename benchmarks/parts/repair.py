@@ -45,7 +45,7 @@ Each repair ends with a new certificate of the saved network, at delta 1e-6. The
 accuracy on rows that neither training nor search has used. For the paper's networks we have no such rows, so the price
 is the loss of agreement with the original network. The paper's authors did not verify their repaired networks again,
 and the gap after their repair of credit by age is still above 0.1. Our networks and the paper's networks have different
-gaps before the repair. So compare the gaps after the repair and the losses, but not the gaps before the repair.
+gaps before the repair. So compare the losses, and the gaps after the repair, but not the gaps before the repair.
 
 A *candidate* is a changed network that the search evaluates. A check limits the time of a candidate divided by the time
 of the network alone (the *bare* network), for the same number of inputs."""

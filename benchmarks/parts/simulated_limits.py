@@ -34,7 +34,7 @@ cases:
   pairs are decided.
 
 The second table is about samples of rows in which one group can be much larger than the other group. It shows how many
-rows of the smaller group are needed to show that the difference is below the threshold. It also shows how many rows
+rows of the smaller group are needed to show that the gap is below the threshold. It also shows how many rows
 would be enough if the rate of the larger group were known."""
 # Shares that are fair, and true ones.
 SHARES = ((0.1, 0.3), (0.05, 0.2), (0.01, 0.1), (0.01, 0.3), (0.1, 0.145))

@@ -53,8 +53,9 @@ own process.
 
 **Warm verdict.** The process has already loaded the network and read the comments. The processor time of one call is
 compared with the time in which this call evaluates the network. Bounds and witnesses are computed when they are read,
-so their time is not included. All cases are measured several times, one after another. For each case, the table shows
-the measurement with the smallest median time beyond the network, because other programs can only make a time longer."""
+so their time is not included. All cases are measured one after another, and this series is repeated several times. For
+each case, the table shows the measurement with the smallest median time beyond the network, because other programs can
+only make a time longer."""
 TITLES = {
     "workers": ("Throughput of two workers against one", "two", "one"),
     "start": ("Start of the command against importing numpy and onnxruntime", "fairchain", "imports"),

@@ -15,9 +15,9 @@ from fairchain.statistics.e_values import BETS, LOG_SHARES
 # Values of [group i gets the outcome] - [group j gets it].
 DIFFERENCES = np.array([1.0, 0.0, -1.0])
 
-TEXT = """This section compares two choices of [stakes](../docs/mathematics.md#the-stakes) by their *cost*. *In use* are
-the stakes of fairchain. *Twelve equal* divides the initial wealth equally between 12 stakes. Each of these stakes is
-half of the previous stake. The cost in a situation is a ratio. The numerator is the number of rounds until the total
+TEXT = """This section compares two choices of [stakes](../docs/mathematics.md#the-stakes) by their *cost*. *In use*
+names the stakes of fairchain. *Twelve equal* divides the initial wealth equally between 12 stakes. Each of these stakes
+is half of the previous stake. The cost in a situation is a ratio. The numerator is the number of rounds until the total
 [wealth](../docs/mathematics.md#betting) reaches 1/alpha for the error probability alpha. The denominator is this number
 of rounds for the best single stake.
 
