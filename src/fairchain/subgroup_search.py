@@ -133,7 +133,7 @@ def find_subgroups(
     threshold
         The largest fair difference between the rate of a subgroup and the rate of all other inputs.
     delta
-        The largest probability that the verdict or any interval is wrong.
+        The largest probability that the verdict or at least one interval is wrong.
     top
         Number of subgroups to list.
     inputs

@@ -81,8 +81,8 @@ def explain(
         For drawn inputs: real rows, as a table like `data`. Counterfactual pairs (witnesses) are sought first
         among these rows, and then among drawn inputs near these rows.
     delta
-        The largest probability that any interval of an effect is wrong; by default the delta of the spec. Each other
-        set of intervals (see `Explanation`) has a separate error probability of the same size.
+        The largest probability that at least one interval of an effect is wrong; by default the delta of the spec. Each
+        other set of intervals (see `Explanation`) has a separate error probability of the same size.
     progress
         Called with the number of finished rounds, and the number of requested rounds.
 

@@ -179,8 +179,8 @@ class Spec(Strict, rename={"described": "feature"}, frozen=True, kw_only=True):
 
     @builtins.property
     def protected(self) -> tuple[str, ...]:
-        """The features whose values define a group. For a formula: the discrete features that occur alone in a part of
-        a condition, such as `sex=Female`.
+        """The features whose values define a group. For a formula: each discrete feature that is the only feature in
+        a part of a condition, such as `sex` in the part `sex=Female`.
         """
         if not isinstance(self.property, ProbabilityFormula):
             return self.property.protected
