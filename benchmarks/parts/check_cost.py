@@ -28,8 +28,8 @@ of the census data, and is not converted to ONNX. `check` and `predict` run alte
 The table shows the medians of the processor times and their ratio. The last column shows the ratio of wall times, which
 other processes affect. While threads of a linear algebra library wait for the next product, they use processor time on
 both sides (OMP_NUM_THREADS=1 prevents this). `check` calls the pipeline twice. The first call has 512 rows, and shows
-the type of the answers, and whether the answers depend on the batch. The second call has all rows. The first call
-matters, because a call of the encoder with few rows still takes a quarter of the time for all rows."""
+the type of the answers, and whether the answer for a row depends on the other rows. The second call has all rows. The
+first call matters, because a call of the encoder with few rows still takes a quarter of the time for all rows."""
 
 
 def frame_and_labels() -> tuple[Any, Any]:

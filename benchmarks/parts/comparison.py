@@ -46,8 +46,8 @@ descriptions](../docs/benchmarks.md#other-methods):
 - *Bootstrap 95%* computes an interval of the gap from {TESTED:,} inputs of each group. It has no guarantee.
 
 A round of fairchain shows one input as several groups. In the cases about comments, a round has one text of each group,
-and all texts of a round have the same position in the ordered texts of their group. The other methods draw the inputs
-of each group separately, as published.
+and all texts of a round have the same position in the [sorted texts](../docs/text.md#observed-and-swapped-texts) of
+their group. The other methods draw the inputs of each group separately, as published.
 
 VeriFair's rule computes its bounds after every input, as its authors' program does. The authors' program evaluates the
 network on one input at a time. Our implementation evaluates many inputs at once, which makes VeriFair's rule faster.
@@ -258,7 +258,7 @@ def _ratios(found: dict[Case, CaseRuns]) -> Table:
         rows.append([case.owner, case.name, *runs.ratio(RIVAL), spread, *runs.ratio(SEQUENCES)])
     note = (
         "A ratio is the mean number of evaluations of the other method divided by that of fairchain, at delta 1e-6. "
-        "*Single seeds* are the smallest and the largest ratio of one seed, for VeriFair."
+        "*Single seeds* shows the smallest and the largest of the ratios of all seeds, for VeriFair."
     )
     return Table("Evaluations of others for one of fairchain", columns, rows, note)
 
@@ -347,7 +347,7 @@ def _papers(found: dict[Case, CaseRuns]) -> Table:
         "protected features are binned into two groups (the bins are not stated), and the property is VeriFair's "
         "demographic parity, a ratio of at least 0.85. Our seconds are about a difference of at most 0.1 over all "
         "groups. So credit by age is fair in the paper's comparison, but unfair in our tables and in the paper's first "
-        "table. The paper does not state the number of evaluations. FairSquare does not read networks with loops, and "
+        "table. The paper does not state the number of evaluations. FairSquare does not read recurrent networks, and "
         "VeriFair's program does not read texts, so their cells for comments are empty."
     )
     return Table("The paper's own comparison", columns, rows, note)

@@ -150,7 +150,8 @@ def _about_texts(sizes: Sizes, texts: list[Case]) -> str:
     if texts:
         return (
             f" The cases about comments have {sizes.text_seeds} seeds. A round of these cases has one text of "
-            "each group, and all texts of a round have the same position in the ordered texts of their group. The "
+            "each group, and all texts of a round have the same position in the "
+            "[sorted texts](../docs/text.md#observed-and-swapped-texts) of their group. The "
             f"bound is computed from {sizes.text_truth // 4:,} such rounds."
         )
     why = "their data are not here" if sizes.text_seeds else "at this size, no comments are evaluated"
@@ -171,7 +172,7 @@ def _bound_table(found: list[Distance], *, texts: str) -> Table:
     ]  # fmt: skip
     note = (
         "The ratio of rounds cannot be below 1 on average, but the mean of a few seeds varies. The ratio of "
-        f"evaluations could be below 1 for a rule that does not decide each pair by its own rounds.{texts}"
+        f"evaluations could be below 1 for a rule that does not decide each pair by the pair's own rounds.{texts}"
     )
     return Table("Evaluations at delta 1e-6 against the information bound", columns, rows, note)
 

@@ -24,8 +24,8 @@ above](#distance-to-the-information-bound) in simulated hard cases. Rounds are s
 is exact. *Taken* is the mean number of rounds or evaluations until the verdict. The first table has three kinds of
 cases:
 
-- *Share.* The decision changes for a known share of individuals (`individual`). In each round, the decision either
-  changes or stays the same. The table shows rounds.
+- *Share.* The decision changes for a known share of individuals when only their protected features change
+  (`kind = "individual"`). In each round, the decision either changes or stays the same. The table shows rounds.
 - *Tied pairs.* Ten groups have a higher rate than ten other groups. The gaps of the 100 pairs are equal and above the
   threshold. The table shows evaluations. The bound is the bound for one pair, with two evaluations in a round.
 - *All alike.* 20 groups have the same rate. FAIR requires a decision about all 380 ordered pairs. The slowest pair
